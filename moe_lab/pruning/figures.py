@@ -143,10 +143,11 @@ def figure3(trials: int = 8, seed: int = 0, trial: int | None = None, **more: An
 
     Returns:
       router_norm, norm_change, proficiency and large over (trial, expert), the last one Delta > 1.5 log l (lemma 4.1);
-      test_accuracy(trial) and violated(trial), whether a group has no large router (False where diverged). Of the trial
-      `shown_trial`, router_component(expert, pattern) and neuron_component(expert, neuron, pattern), the patterns o1
-      and o2 first; `shown` holds, over role, the group's experts with the largest ("large") and smallest ("small")
-      router.
+      along their group's own pattern, router_own, router_share (of the squared norm) and neurons_own (the share of
+      neurons whose component is above 1), over (trial, expert); test_accuracy(trial) and violated(trial), whether a
+      group has no large router (False where diverged). Of the trial `shown_trial`, router_component(expert, pattern)
+      and neuron_component(expert, neuron, pattern), the patterns o1 and o2 first; `shown` holds, over role, the group's
+      experts with the largest ("large") and smallest ("small") router.
 
     Raises:
       ValueError: a wrong value, before anything trains.
@@ -182,6 +183,13 @@ def _routers(place: str, group: str, trials: int, seed: int, trial: int | None, 
     order = [*task.specific, *task.irrelevant]
     mine = np.flatnonzero(coords["group"][1] == group)
     norms = np.nan_to_num(measured["router_norm"][number, mine])
+    own = np.where(plus, task.specific[0], task.specific[1])  # each expert's pattern
+    routers = array(tuned.after.routers)
+    router_own = np.take_along_axis(routers, own[None, :, None], 2)[..., 0]
+    with np.errstate(invalid="ignore"):  # a router of nothing, from l = 1
+        router_share = router_own**2 / (routers**2).sum(2)
+    neuron_own = np.take_along_axis(array(tuned.after.neurons), own[None, :, None, None], 2)[:, :, 0]
+    neurons_own = np.where(np.isfinite(neuron_own).all(2), (neuron_own > 1).mean(2), np.nan)
     each = ("trial", "expert")
     data = xr.Dataset(
         {
@@ -189,6 +197,9 @@ def _routers(place: str, group: str, trials: int, seed: int, trial: int | None, 
             "norm_change": variable(each, measured["norm_change"], "Delta_s, change of the router's length"),
             "proficiency": variable(each, measured["proficiency"], "p of the group's own pattern after training"),
             "large": variable(each, large, "Delta_s above 1.5 log l, as lemma 4.1 has it of important experts"),
+            "router_own": variable(each, router_own, "<w_s, o> after training, o the pattern of the expert's group"),
+            "router_share": variable(each, router_share, "share of the router's squared norm along it"),
+            "neurons_own": variable(each, neurons_own, "share of neurons with a component above 1 along it"),
             "test_accuracy": variable(("trial",), measured["test_accuracy"], "share of samples with the right sign"),
             "violated": variable(("trial",), violated, "a group has no large router"),
             "shown_trial": variable((), run.trial_numbers[number], "the trial whose components follow"),

@@ -34,10 +34,8 @@ CAUSES = (
     Cause(
         "A single cubic expert overfits, and does worse than published from fewer samples than the paper's 16,000.",
         (
-            "chen2022/table1/setting1-single-nonlinear",
             "chen2022/table1/setting2-single-nonlinear",
             "chen2022/table1/setting1-single-nonlinear-512",
-            "chen2022/table3/larger-single-no-help",
         ),
     ),
     Cause(

@@ -40,8 +40,8 @@ for _number, _name in enumerate(("start", "end")):
     checkpoint(_FILES / "cifar" / _name, VMoE(_VIT, seed=_number))
 _RELEASED = {"config": _VIT, "start": "start", "end": "end", "root": _IMAGES["root"], "side": 12}
 _CLUSTERS = [f"table3-{kind}{part}" for kind in ("nonlinear", "linear") for part in ("", "-authors")]
-_CLUSTERS += ["table3-single-nonlinear", "table3-single-linear", "table3-filters", "table3-512-nonlinear"]
-_CLUSTERS += ["table3-512-linear", "table7", "table8", "table9"]
+_CLUSTERS += ["table3-single-nonlinear", "table3-single-linear", "table3-512-linear"]
+_CLUSTERS += ["table7", "table8", "table9"]
 _CLUSTERS += ["figure3", "figure4", "figure5"]
 _BALANCED = ["no-lead", "collapse", "unequal", "finer", "shared"]
 SMALL: dict[str, dict[str, Any]] = {
@@ -69,6 +69,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "pmoe2023/lemmaE.1": {"samples": (100, 400), "trials": 2},
     "pmoe2023/assumption4.4": {"samples": (60,), "trials": 2},
     "pmoe2023/theorems-by-n": {"samples": 40, **_EPOCHS},
+    "pmoe2023/theorems-by-p-and-error": {"pattern_sets": (16, 64), "samples": (40, 80), **_EPOCHS},
     "pmoe2023/finding3-by-overlap": {"samples": 40, **_EPOCHS},
     "pmoe2023/lemmaK.1": {"samples": 200, "trials": 2},
     "pmoe2023/bounds": {},
@@ -79,9 +80,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "chen2022/table2-digits-reversed": {"trials": 2, "samples": 60, "epochs": 1, "test_samples": 40},
     "chen2022/table2-cnn": {"samples": 8, **_IMAGES},
     "chen2022/table2-resnet18": {"samples": 8, "width": 2, **_IMAGES},
-    "chen2022/table4": {"samples": 40, "test_samples": 40, "steps": 3},
-    "chen2022/table5": {"samples": 40, "test_samples": 40, "steps": 3},
-    "chen2022/table6": {"samples": 40, "test_samples": 40, "steps": 3},
+    "chen2022/table4": _STEPS,
+    "chen2022/table6": _STEPS,
     **{f"chen2022/{name}": _STEPS for name in _CLUSTERS},
     "chen2022/figure1": {"trials": 2, "samples": 40, "shown": 40},
     "chen2022/linear-mixture": {"trials": 2, "samples": 100},
@@ -100,6 +100,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "pruning2024/efficiency": {"rho": (0.0, 0.5, 0.75), "neurons": 8, "dimension": 8, "samples": 1, "repeats": 1},
     "pruning2024/statements-planted": {"trials": 1, "test_samples": 100, "later_steps": 5},
     "pruning2024/statements-random": {"trials": 1, "test_samples": 100},
+    "pruning2024/margins": {"trials": 1, "test_samples": 100},
     "pruning2024/independence": {"trials": 1, "steps": 5},
     "pruning2024/gradients": {"trials": 3},
     "pruning2024/vision-models": {},

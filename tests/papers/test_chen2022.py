@@ -118,7 +118,7 @@ def test_soft_routing_takes_more_time(seconds: tuple[float, float], found: str) 
 
 @pytest.mark.parametrize(("table", "divided"), [("table 4", True), ("table 5", True), ("table 6", False)])
 def test_dispatch_rules_tell_the_published_tables_apart(table: str, divided: bool) -> None:
-    data = xr.Dataset({"dispatch_entropy": entropy_of(table)})
+    data = xr.Dataset({"trial_entropy": entropy_of(table)})
     assert verdict("chen2022/table4/one-cluster-or-nothing", data) == ("agrees" if divided else "differs")
     assert verdict("chen2022/table6/clusters-mixed", data) == ("differs" if divided else "agrees")
 
@@ -129,15 +129,15 @@ def test_dispatch_rules_tell_the_published_tables_apart(table: str, divided: boo
 )
 def test_table_5_is_read_from_its_counts(table: str, experts: str, own: str) -> None:
     """By hand, table 5: 3979 + 4 + 3971 + 6 + 1304 + 4005 + 2711 of 16,000 samples, and five experts with over 800."""
-    data = published(table)[["final_dispatch"]]
-    mixtures = data.rename(final_dispatch="dispatch").expand_dims(setting=[1], model=["moe-cubic"], trial=2)
+    data = published(table)[["final_dispatch"]].rename(final_dispatch="trial_final")
+    mixtures = data.rename(trial_final="dispatch").expand_dims(setting=[1], model=["moe-cubic"], trial=2)
     assert verdict("chen2022/table5/experts-in-use", mixtures) == experts
     assert verdict("chen2022/table5/own-cluster", data) == own
     assert verdict("chen2022/table5/experts-in-use", xr.ones_like(mixtures)) == "differs"
     assert verdict("chen2022/table5/own-cluster", xr.ones_like(data)) == "differs"
     if table == "table 5":
-        assert tables.own_share(data["final_dispatch"]) == 15980 / 16000
-        assert tables.in_use(data["final_dispatch"]) == 5
+        assert tables.own_share(data["trial_final"]) == 15980 / 16000
+        assert tables.in_use(data["trial_final"]) == 5
 
 
 def test_at_full_size_mixtures_are_those_of_the_paper() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from moe_lab_papers.gridlock2019.gate_measures import one_m_step
+from moe_lab_papers.gridlock2019.gate_measures import KEPT, one_m_step, within_ball
 from moe_lab_papers.gridlock2019.regressor_measures import free_coefficients, quartic_moment
 from tests.papers.small import CLAIMS, verdict
 
@@ -41,3 +41,12 @@ def test_a_distance_that_grows_as_the_root_of_d_would_differ() -> None:
     assert CLAIMS[place].rule.verdict(np.array([2.0])) == "differs"
     grown = data.assign(moved=data["moved"] * data["dimension"] ** 0.5)
     assert verdict(place, grown) == "differs"
+
+
+def test_the_ball_and_not_the_gradient_keeps_joint_em_from_the_truth() -> None:
+    """What `published.REPLICATION` says of figure 3: an M-step that is exact within R = 1 fails too."""
+    free, exact, regressors = KEPT[0], KEPT[2], KEPT[4]
+    data = within_ball(6, seed=1, experts=(3,), kept=(free, exact, regressors), iterations=30)
+    reached = data["reached"].sel(experts=3).sum("trial")
+    assert reached.sel(kept=free) == 6
+    assert reached.sel(kept=exact) <= 3 and reached.sel(kept=regressors) <= 3

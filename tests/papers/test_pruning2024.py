@@ -9,8 +9,10 @@ import pytest
 import xarray as xr
 
 from moe_lab.pruning import figures
+from moe_lab.pruning.published import STATEMENTS
+from moe_lab_papers.pruning2024 import measures
 from moe_lab_papers.pruning2024.criteria import tolerated
-from moe_lab_papers.pruning2024.measures import V_MOE
+from moe_lab_papers.pruning2024.measures import PRUNED, V_MOE
 from moe_lab_papers.ranges import half_to_double
 from tests.papers.small import CLAIMS, small, turned, verdict
 
@@ -73,10 +75,15 @@ def no_large_router(data: xr.Dataset) -> xr.Dataset:
     return data.assign(violated=data["violated"] | True, large=data["large"] & False)
 
 
-def swapped(data: xr.Dataset) -> xr.Dataset:
-    """Exchanges the components along o_1 and o_2."""
-    names = {"o1": "o2", "o2": "o1"}
-    return data.assign_coords(pattern=[names.get(name, name) for name in data["pattern"].values])
+def elsewhere(data: xr.Dataset) -> xr.Dataset:
+    """Routers and neurons that point along other patterns than their group's."""
+    return data.assign(router_share=1 - data["router_share"], neurons_own=0 * data["neurons_own"])
+
+
+def small_as_large(data: xr.Dataset) -> xr.Dataset:
+    """Experts with small routers that have learned the pattern too."""
+    like = {"router_own": data["router_own"].max(), "neurons_own": data["neurons_own"].max()}
+    return data.assign({name: xr.full_like(data[name], most) for name, most in like.items()})
 
 
 @pytest.mark.parametrize(
@@ -84,9 +91,12 @@ def swapped(data: xr.Dataset) -> xr.Dataset:
     [
         ("figure3/large-routers", no_large_router),
         ("figure3/both-groups", no_large_router),
-        ("figure3/large-router", swapped),
-        ("figure3/large-neurons", swapped),
-        ("figure7/large-router", swapped),
+        ("figure3/large-router", elsewhere),
+        ("figure3/large-neurons", elsewhere),
+        ("figure3/small-router", small_as_large),
+        ("figure3/small-neurons", small_as_large),
+        ("figure7/large-router", elsewhere),
+        ("figure7/small-neurons", small_as_large),
         ("lemma4.1/i-proficiency", lambda data: data.assign(state=0 * data["state"])),
         ("appendixC/router-gradient", lambda data: data.assign(router_gap=data["router_gap"] + 1e-6)),
         ("figure1/parameters", lambda data: data.assign(parameter_share=0.9 * data["parameter_share"])),
@@ -127,9 +137,14 @@ def test_no_range_of_a_saving_is_made_for_what_is_measured() -> None:
 
 
 def test_operations_on_imagenet_rest_on_what_the_paper_states() -> None:
-    """Appendix A has 577 tokens, section 5.2.1 has 42 % of the experts: 20 of 48."""
-    assert "577 tokens of appendix A" in CLAIMS["pruning2024/figure10/imagenet-operations"].reason
-    assert round(20 / 48, 2) == 0.42
+    """Appendix A has 577 tokens; section 5.2.1 prunes 42 % of 48 experts, to which only one number rounds."""
+    claim = CLAIMS["pruning2024/figure10/imagenet-operations"]
+    model, experts = PRUNED["imagenet"]
+    share = STATEMENTS["imagenet/experts"].value
+    assert model.tokens == 577 == (384 // model.patch) ** 2 + 1
+    assert [number for number in range(49) if round(number / 48, 2) == share] == [experts]
+    assert "577 tokens of appendix A" in claim.reason and "section 5.2.1" in claim.reason
+    assert not [word for word in ("neither", "nowhere", "not state", "our reading") if word in claim.reason]
 
 
 def test_lemma_4_2_is_not_judged_where_its_proof_assumes_a_margin() -> None:
@@ -154,3 +169,11 @@ def test_the_start_and_not_the_noise_of_batches_decides_which_experts_grow() -> 
     large = [figures.figure3(trials=2, seed=0, batch=batch, device="cpu")["large"].values for batch in (100, 200)]
     assert 5 <= large[0].sum() <= 10
     assert (large[0] != large[1]).sum() <= 1
+
+
+def test_the_margin_of_the_proof_keeps_unimportant_experts_from_growing() -> None:
+    """Lemma 4.2 from random routers, in the same order with and without C_p = 1/d."""
+    data = measures.margins(4, seed=1, starts=("random", "margin", "last"))
+    share = (data["grew"] / data["unimportant"]).mean("trial")
+    assert share.sel(start="random") > 0.05 and share.sel(start="margin") < 0.03 and share.sel(start="last") == 0
+    assert (data["unimportant"].sel(start="last") == 20).all()

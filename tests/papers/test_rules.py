@@ -14,6 +14,7 @@ import xarray as xr
 from moe_lab_papers import ledger
 from moe_lab_papers.claim import Claim, Published, Rule
 from moe_lab_papers.ranges import Range, half_to_double, nearer, share_from, up_to
+from moe_lab_papers.spread import TRIALS, interval
 from tests.papers.measured import UNREADABLE, datasets, first_call
 
 CLAIMS = ledger.claims()
@@ -52,6 +53,13 @@ WIDE: dict[str, str] = {
     "gated2019/lemma1/tensor": _RANDOM,
 }
 """By id: why half or twice the published number agrees as well."""
+
+
+EXACT: dict[str, str] = {
+    "gated2019/section2/gru-torch": "an identity, up to rounding, in each of some random cells",
+    "chen2022/lemmae.1/routers-sum-to-zero": "an identity, up to rounding, of the worst of all trainings",
+}
+"""By id: why what is measured with a seed has no interval, or one of no width that trials do not make."""
 
 
 WORSE = {"agrees": 0, "follows": 0, "in kind": 1, "differs": 2}
@@ -176,3 +184,17 @@ def test_a_bound_in_words() -> None:
     assert Published(value=0.95, bound="at least", relation="of all").words == "at least 0.95 (of all)"
     with pytest.raises(ValueError, match="a bound needs its number"):
         Published(relation="rises", bound="at most")
+
+
+def test_what_is_random_is_measured_in_several_trials() -> None:
+    """A number of a single training, such as the one that is shown, has no interval, or a false one of no width."""
+    without = set()
+    for claim, data in measured_claims():
+        if not claim.measurement.seeded or claim.rule.follows:
+            continue
+        found, read = interval(claim, data), claim.read(data)
+        of_trials = isinstance(read, xr.DataArray) and not set(TRIALS).isdisjoint(read.dims)
+        several = of_trials or (isinstance(read, np.ndarray) and read.size > 1)
+        if found is None or (found.low == found.high and not several):
+            without.add(claim.id)
+    assert without == set(EXACT)

@@ -42,7 +42,7 @@ def three() -> xr.Dataset:
 
 class TestFigure3:
     def test_axes_and_labels(self, three):
-        for name in ("router_norm", "norm_change", "proficiency", "large"):
+        for name in ("router_norm", "norm_change", "proficiency", "large", "router_own", "router_share", "neurons_own"):
             assert three[name].dims == ("trial", "expert")
         assert three.router_component.dims == ("expert", "pattern")
         assert three.neuron_component.dims == ("expert", "neuron", "pattern")
@@ -76,6 +76,15 @@ class TestFigure3:
         norms = np.linalg.norm(three.router_component, axis=1)
         np.testing.assert_allclose(norms, three.router_norm.sel(trial=int(three.shown_trial)), rtol=1e-5)
 
+    def test_own_components_are_those_of_the_trial_shown(self, three):
+        shown, plus = three.sel(trial=int(three.shown_trial)), three.group == "+"
+        router, neuron = three.router_component, three.neuron_component
+        own = xr.where(plus, router.sel(pattern="o1"), router.sel(pattern="o2"))
+        np.testing.assert_array_equal(shown.router_own, own)
+        np.testing.assert_allclose(shown.router_share, own**2 / (router**2).sum("pattern"), rtol=1e-5)
+        above = xr.where(plus, neuron.sel(pattern="o1"), neuron.sel(pattern="o2")) > 1
+        np.testing.assert_allclose(shown.neurons_own, above.mean("neuron"))
+
     def test_figure_7_is_the_other_half_of_the_same_training(self):
         how = {"trials": 2, "seed": 3, **TINY}
         three, seven = figures.figure3(**how), figures.figure7(**how)
@@ -107,7 +116,8 @@ class TestFigure3:
     def test_a_diverged_trial_violates_nothing(self, broken):
         data = figures.figure3(trials=2, seed=3, **TINY)
         assert data.violated.values.tolist() == [True, False]
-        assert data.router_norm.isnull().any("expert").values.tolist() == [False, True]
+        for name in ("router_norm", "router_own", "router_share", "neurons_own"):
+            assert data[name].isnull().all("expert").values.tolist() == [False, True], name
 
     def test_where_no_trial_has_both_the_first_is_shown(self):
         data = figures.figure3(trials=2, seed=3, **{**TINY, "steps": 1})

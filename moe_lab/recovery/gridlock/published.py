@@ -42,9 +42,9 @@ REPLICATION = {
     "M-step by Newton reaches the error of EM from the truth in 119 of 120 trials, in 14 to 18 (k=3) and 19 to 26 "
     "(k=4) iterations; EM from the spectral start gets there in all, in 8 to 10 and 10 to 14; the spectral "
     "regressors left as they are never do. What makes joint EM look bad is to keep the gates within R=1, which those "
-    "of experts in another order, up to 2R long, are beyond: with an exact M-step within it 16 of 20 trials fail, "
-    "and algorithm 2 with the true regressors in random order fails in 14 of 20 too. With gradient steps within it 15 "
-    "of 120 reach the error",
+    "of experts in another order, up to 2R long, are beyond: with an exact M-step within it 15 of 20 trials fail at "
+    "k=3 and 19 at k=4, where none does without, and algorithm 2 with the true regressors in another order fails in 17 "
+    "and 13 too. With gradient steps within it 15 of 120 reach the error",
     "figure 4": "does not replicate as printed, as figure 3: joint EM ends where EM from the truth does in 175 of "
     "180 trials, EM from the spectral start in 177, the spectral regressors alone in 1",
     "figure 5": "does not replicate: joint EM is as good as EM from the spectral start. Of 60 trials on six seeds "

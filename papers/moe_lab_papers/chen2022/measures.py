@@ -232,6 +232,28 @@ def figure_1(
     return data
 
 
+def dispatch_tables(
+    kind: str, objective: str, samples: int, trials: int, seed: int = 0, device: str = "auto", **more: Any
+) -> xr.Dataset:
+    """Counts the dispatch of tables 4 to 6 in several trainings in setting 1, each on its own data.
+
+    Args:
+      kind, objective, samples, more: as for `figures.dispatch_table`.
+      trials: trainings.
+
+    Returns:
+      What `figures.dispatch_table` returns for the first training, and trial_initial and trial_final over (trial,
+      cluster, expert), trial_entropy and trial_accuracy over (trial,) for all of them.
+    """
+    require(trials >= 1, "trials must be at least 1", trials=trials)
+    given: dict[str, Any] = {"samples": samples, "seed": seed, "device": device, **more}
+    tables = [figures.dispatch_table(kind, objective=objective, trial=trial, **given) for trial in range(trials)]
+    every = xr.concat(tables, xr.Variable("trial", np.arange(trials)), combine_attrs="drop")
+    names = {"initial_dispatch": "initial", "final_dispatch": "final", "dispatch_entropy": "entropy"}
+    names["test_accuracy"] = "accuracy"
+    return tables[0].assign({f"trial_{short}": every[name] for name, short in names.items()})
+
+
 def _trained(
     model: SwitchMoE, trials: int, samples: int, seed: int, device: str, steps: int, dimension: int = 50
 ) -> Snapshot:

@@ -82,7 +82,7 @@ MIXTURES = {
     ("linear", "paper"): of_table_3(
         paper,
         "table3-linear",
-        seconds=(30, 74),
+        seconds=(22, 74),
         quick=(16000, 5),
         full=(16000, 10),
         sees="Linear experts under algorithm 1 lie above the stars of the paper, and their entropies stay high.",

@@ -12,11 +12,13 @@ from torch import Tensor
 
 from moe_lab.core.trials import stream
 from moe_lab.recovery.data import MixtureTask, Samples
-from moe_lab.recovery.em import Moments, State, gate_newton, posterior
-from moe_lab.recovery.measures import unit
+from moe_lab.recovery.em import Moments, State, gate_gradient, gate_newton, posterior, regressor_step
+from moe_lab.recovery.initialization import random_state
+from moe_lab.recovery.measures import parameter_error, unit
 
 _NEWTON = 12
 _DIRECTIONS = 4
+_STEPS = 20
 
 
 def one_m_step(
@@ -73,3 +75,68 @@ def _m_step(sampled: Samples, task: MixtureTask, regressors: Tensor, gates: Tens
     state = State(regressors, gates)
     responsibilities, _, _ = posterior(state, sampled.x, sampled.y, task.g, task.noise)
     return gate_newton(gates, responsibilities, Moments.of(sampled.x, sampled.y), steps=_NEWTON)
+
+
+KEPT = ("newton", "newton in the ball", "exact in the ball", "gradient in the ball", "true regressors in the ball")
+"""How `within_ball` moves the gates; the last one keeps the true regressors, in another order than the truth's."""
+
+
+def within_ball(
+    trials: int,
+    seed: int = 0,
+    *,
+    experts: Sequence[int] = (3, 4),
+    kept: Sequence[str] = KEPT,
+    samples: int = 8000,
+    dimension: int = 10,
+    noise: float = 0.5,
+    iterations: int = 60,
+) -> xr.Dataset:
+    """Runs EM from random parameters with and without gates kept within R = 1, as algorithm 2 has them (figure 3).
+
+    Args:
+      experts: numbers k.
+      kept: some of `KEPT`. In the ball, Newton's and the gradient's step are projected onto it, "exact" repeats the
+        projected gradient step until the M-step's maximum within the ball.
+      samples, dimension, noise, iterations: as in figure 3.
+
+    Returns:
+      reached(kept, experts, trial): 1 where the error ends within a tenth of that of EM from the truth.
+    """
+    reached = np.empty((len(kept), len(experts), trials))
+    for column, k in enumerate(experts):
+        task = MixtureTask(experts=k, dimension=dimension, noise=noise)
+        sampled = task.sample(samples, trials=range(trials), seed=seed)
+        start = random_state(task, range(trials), seed, sampled.x)
+        truth = State(sampled.truth.regressors, sampled.truth.gates)
+        best = _error(_followed(truth, "newton", sampled, task, iterations), sampled)
+        for row, how in enumerate(kept):
+            begin = start if how != KEPT[-1] else State(truth.regressors.roll(1, dims=1), start.gates)
+            found = _error(_followed(begin, how, sampled, task, iterations), sampled)
+            reached[row, column] = found <= 1.1 * best
+    coords = {"kept": list(kept), "experts": list(experts), "trial": range(trials)}
+    return xr.Dataset({"reached": (("kept", "experts", "trial"), reached)}, coords)
+
+
+def _followed(state: State, how: str, sampled: Samples, task: MixtureTask, iterations: int) -> State:
+    moments = Moments.of(sampled.x, sampled.y)
+    for _ in range(iterations):
+        responsibilities, _, _ = posterior(state, sampled.x, sampled.y, task.g, task.noise)
+        gates, regressors = state.gates, state.regressors
+        if how.startswith("newton"):
+            gates = gate_newton(gates, responsibilities, moments)
+        else:
+            for _ in range(1 if how.startswith("gradient") else _STEPS):
+                gates = _projected(gate_gradient(gates, responsibilities, moments, 1.0))
+        if how != KEPT[-1]:
+            regressors = regressor_step(regressors, responsibilities, moments, task.g)
+        state = State(regressors, gates if how == "newton" else _projected(gates))
+    return state
+
+
+def _projected(gates: Tensor) -> Tensor:
+    return gates / torch.linalg.vector_norm(gates, dim=2, keepdim=True).clamp(min=1)
+
+
+def _error(state: State, sampled: Samples) -> np.ndarray:
+    return parameter_error(state.regressors, state.gates, sampled.truth)

@@ -68,7 +68,7 @@ for name, words in _MEASURED.items():
 table_2 = paper.measure(
     "table2",
     figures.table2,
-    seconds=(10, 47),
+    seconds=(6, 47),
     split="gating",
     sees="Regressor and gating fits of table 2: each mark is a trial, open stars are published.",
     trials=budgets(120, 600),

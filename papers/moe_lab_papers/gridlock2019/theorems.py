@@ -59,7 +59,7 @@ third.claim(
 gates = paper.measure(
     "theorem2-gates",
     measures.gates_from_anywhere,
-    seconds=(5, 60),
+    seconds=(3, 60),
     trials=budgets(4, 12),
     samples=budgets(5000, 20_000),
 )

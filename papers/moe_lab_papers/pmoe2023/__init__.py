@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from moe_lab_papers.claim import Claim
 from moe_lab_papers.erratum import Erratum
-from moe_lab_papers.pmoe2023 import bounds, deep, errata, figures, lemmas, mnist, mnist_authors, theorems
+from moe_lab_papers.pmoe2023 import bounds, deep, errata, figures, lemmas, mnist, mnist_authors, powers, theorems
 
 CLAIMS: tuple[Claim, ...] = (
     *figures.paper.claims,
     *mnist.paper.claims,
     *mnist_authors.paper.claims,
     *theorems.paper.claims,
+    *powers.paper.claims,
     *lemmas.paper.claims,
     *bounds.paper.claims,
     *deep.paper.claims,

@@ -119,7 +119,7 @@ figure_5.claim(
 figure_6 = paper.measure(
     "figure6-digits",
     figures.accuracy_by_experts,
-    seconds=(9, 60),
+    seconds=(5, 50),
     sees="Accuracy rises with the number of experts up to 8 and does not fall again up to 40.",
     where="figure 6 and the text after theorem 4.5",
     unit="times the error",

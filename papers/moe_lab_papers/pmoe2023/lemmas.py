@@ -20,7 +20,7 @@ paper = Paper("pmoe2023")
 steps = paper.measure(
     "lemmas-steps",
     lemma_measures.lemma_steps,
-    seconds=(30, 120),
+    seconds=(26, 120),
     neurons=budgets((400,), (200, 400, 800)),
     trials=budgets(5, 6),
     steps=budgets(3, 8),
@@ -111,7 +111,7 @@ router_samples.claim(
 classes = paper.measure(
     "appendixM-training",
     measures.accuracy_by_knob,
-    seconds=(22, 60),
+    seconds=(8, 22),
     unit="accuracy",
     knob="classes",
     values=(4,),

@@ -136,6 +136,39 @@ def accuracy_by_knob(
     return xr.concat(found, xr.Variable(knob, list(values))).to_dataset(name="test_accuracy")
 
 
+def error_by_size(
+    pattern_sets: Sequence[int],
+    samples: Sequence[int],
+    trials: int,
+    seed: int = 0,
+    *,
+    device: str = "auto",
+    **settings: Any,
+) -> xr.Dataset:
+    """Computes the test error of separate training and of the CNN on patterns of which p differs, from N samples.
+
+    Args:
+      pattern_sets: values of p.
+      samples: values of N.
+      trials, seed, device: as for figure 4.
+      settings: other parameters of `moe_lab.patch_routing.Run`.
+
+    Returns:
+      test_error(model, pattern_sets, samples, trial).
+    """
+    models = {"separate": SeparateMoE(), "cnn": CNN()}
+    run: dict[str, Any] = {"trials": trials, "seed": seed, "device": device, "measure": "last", **settings}
+    errors = [
+        [
+            [1 - final(train(model, PatternTask(pattern_sets=p), samples=n, **run))["test_accuracy"] for n in samples]
+            for p in pattern_sets
+        ]
+        for model in models.values()
+    ]
+    coords = {"model": list(models), "pattern_sets": list(pattern_sets), "samples": list(samples)}
+    return xr.Dataset({"test_error": ((*coords, "trial"), np.array(errors))}, {**coords, "trial": range(trials)})
+
+
 def separate_routers(
     patches_per_expert: Sequence[int],
     samples: Sequence[int],

@@ -113,7 +113,7 @@ _FIXED_SIZES = "accuracy from 200 samples of patterns in place of a bound, which
 by_patches = paper.measure(
     "theorems-by-n",
     measures.accuracy_by_knob,
-    seconds=(18, 40),
+    seconds=(14, 40),
     split=("values", "patches"),
     unit="accuracy",
     reason=_FIXED_SIZES,

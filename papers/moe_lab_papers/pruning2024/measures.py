@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.initialization import PlantedStart, RandomStart, Start, random_weights
 from moe_lab.pruning.model import TokenMoE
 from moe_lab.pruning.recipes import run_of, trained, variable
+from moe_lab.pruning.theory_evidence import evidence
+from moe_lab.pruning.training import Training
 
 LEMMAS = ("lemma 4.1", "lemma 4.2", "lemma 4.4", "theorem 4.3", "theorem 4.5")
 
@@ -58,6 +60,63 @@ def statements(
         {"state": variable(("statement", "trial"), np.array(states).T, meaning)},
         {"statement": names, "trial": list(run.trial_numbers)},
     )
+
+
+STARTS = ("random", "margin", "last")
+
+
+def margins(
+    trials: int, seed: int = 0, device: str = "cpu", *, starts: Sequence[str] = STARTS, **more: object
+) -> xr.Dataset:
+    """Counts unimportant experts that grow from a random start, and what of lemma 4.2's proof keeps them from it.
+
+    Args:
+      trials: independent trainings from each start.
+      starts: some of `STARTS`.
+      more: other parameters of `TokenMoE`, `TokenTask` and `Run`.
+
+    Returns:
+      unimportant(start, trial), the experts with p^(0) = O(1/d), and grew(start, trial), those of them that end with
+      Delta > 1.5 log l. Starts: "random", as in section 5.1; "margin", with each router's components in the same order
+      and all others C_p = 1/d away from that along o; "last", with o at the end of each router's order, so that p is 0.
+    """
+    counts = [_grown(start, trials, seed, device, more) for start in starts]
+    words = {"unimportant": "begin unimportant", "grew": "begin unimportant and grow all the same"}
+    return xr.Dataset(
+        {
+            name: variable(("start", "trial"), np.array([both[place] for both in counts]), f"experts that {meaning}")
+            for place, (name, meaning) in enumerate(words.items())
+        },
+        {"start": list(starts), "trial": range(trials)},
+    )
+
+
+def _grown(
+    start: str, trials: int, seed: int, device: str, more: Mapping[str, object]
+) -> tuple[np.ndarray, np.ndarray]:
+    """(unimportant experts, those of them that grow), (trial,) each."""
+    run = run_of("statements", "random", "expert-choice", trials=trials, seed=seed, more={"device": device, **more})
+    training = Training(run.replace(record_every=run.steps))
+    for learner in training.learners:
+        _arrange(learner.weights.routers, run.task.specific, start)
+        learner.before.routers.copy_(learner.weights.routers)
+    for _ in training.snapshots():
+        pass
+    tuned = FineTuned.of(training, run)
+    facts = [evidence(tuned, trial) for trial in range(trials)]
+    unimportant = np.array([one.is_unimportant() for one in facts])
+    grew = np.array([one.after["norm_change"] > 1.5 * np.log(run.model.top) for one in facts])
+    return unimportant.sum(1), (unimportant & grew).sum(1)
+
+
+def _arrange(routers: Float[Tensor, "T k d"], specific: tuple[int, int], start: str) -> None:
+    """Changes random routers in place as `margins` says."""
+    half, patterns = routers.shape[1] // 2, routers.shape[2]
+    for own, mine in zip(specific, (routers[:, :half], routers[:, half:]), strict=True):
+        if start == "margin":
+            mine += (mine - mine[..., own, None]).sign() / patterns
+        if start == "last":
+            mine[..., own] = mine.amin(2)
 
 
 def independence(trials: int = 3, seed: int = 0, steps: int = 40, device: str = "cpu") -> xr.Dataset:
