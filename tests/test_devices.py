@@ -13,9 +13,9 @@ from moe_lab.core.config import RunConfig
 from moe_lab.core.devices import WORTH_A_GPU, choose, device_label, label_of, no_gpu, present
 from moe_lab.core.trials import placement, where
 from moe_lab.patch_routing import JointMoE, PatternTask, SeparateMoE
+from moe_lab.patch_routing.batch import place_of
 from moe_lab.patch_routing.grid_points import device_of
 from moe_lab.patch_routing.run import Run
-from moe_lab.patch_routing.training import place_of
 from moe_lab.pruning import Run as PruningRun
 from moe_lab.pruning import TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock

@@ -15,12 +15,13 @@ from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.origins import call_of, origin
 from moe_lab.core.trials import threads_for
 from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import make_task
-from moe_lab.patch_routing.learners import Learner
+from moe_lab.patch_routing.learners import JointLearner
 from moe_lab.patch_routing.recipes import RECIPES
 from moe_lab.patch_routing.run import Run
-from moe_lab.patch_routing.training import Training, samples_of
+from moe_lab.patch_routing.training import Training
 
 _MEANINGS: dict[str, tuple[tuple[str, ...], str]] = {
     "image": (("class", "patch", "row", "column"), "grey values of a test sample's patches, from 0 to 1"),
@@ -111,10 +112,11 @@ def _run(task: DigitTask, model: models.JointMoE | None, samples: int, trial: in
     return Run(model=chosen, task=task, measure="last", device="cpu", precision="float64", **data)
 
 
-def _trained(run: Run, steps: int) -> Learner:
+def _trained(run: Run, steps: int) -> JointLearner:
     training = Training([run], samples_of([run]))
     with threads_for(0, torch.device("cpu")):
         for _ in range(steps):
             stop_if_unwanted()
             training.take_step()
+    assert isinstance(training.learner, JointLearner)
     return training.learner

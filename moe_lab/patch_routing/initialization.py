@@ -23,19 +23,19 @@ _ROUTERS = {"joint": 0.0001, "separate": 0.1}
 _ROUTER_RATE = 0.2
 
 
-def initial_experts(model: models.PatchModel, trial: int, seed: int, dimension: int) -> np.ndarray:
+def hidden_weights(model: models.PatchModel, trial: int, seed: int, dimension: int) -> np.ndarray:
     """(m, d) hidden weights, the same random numbers in both recipes."""
     drawn = models.initial_experts(trial, seed, model.neurons, dimension)
     return drawn if model.recipe == "paper" else drawn * (_EXPERTS[model.name] * np.sqrt(model.neurons))
 
 
-def initial_routers(model: models.PatchModel, trial: int, seed: int, experts: int, patches: int, d: int) -> np.ndarray:
+def routers(model: models.PatchModel, trial: int, seed: int, experts: int, patches: int, d: int) -> np.ndarray:
     """(k, d) routers, the same random numbers in both recipes."""
     drawn = models.initial_routers(trial, seed, experts, patches, d)
     return drawn if model.recipe == "paper" else drawn * (_ROUTERS[model.name] * patches**2 * np.sqrt(d))
 
 
-def initial_outputs(model: models.PatchModel, trial: int, seed: int, outputs: int) -> np.ndarray:
+def output_weights(model: models.PatchModel, trial: int, seed: int, outputs: int) -> np.ndarray:
     """(m, c) output weights a, never trained."""
     if model.recipe == "authors" and isinstance(model, models.SeparateMoE):
         return np.repeat([1.0, -1.0], model.neurons // 2)[:, None]
