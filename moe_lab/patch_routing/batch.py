@@ -37,7 +37,7 @@ def check_alike(runs: Sequence[Run]) -> None:
         require(shared(run) == shared(runs[0]), rule, first=runs[0].code(), other=run.code())
 
 
-def place_of(runs: Sequence[Run]) -> tuple[torch.device, torch.dtype]:
+def placement_of(runs: Sequence[Run]) -> tuple[torch.device, torch.dtype]:
     """The device and the dtype of a batch, whose runs step together."""
     return placement(runs[0], sum(run.numbers for run in runs))
 
@@ -86,7 +86,7 @@ class Rows:
 def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
     """The training samples (as many as the largest N needs) and the test samples of all groups."""
     run, rows = runs[0], Rows.of(runs)
-    device, dtype = place_of(runs)
+    device, dtype = placement_of(runs)
     common: dict[str, Any] = {"trials": rows.trials, "seed": run.seed, "device": device, "dtype": dtype}
     train = run.task.sample(int(rows.samples.max()), split="train", **common)
     return train, run.task.sample(run.test_samples, split="test", **common)

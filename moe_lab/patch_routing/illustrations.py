@@ -11,9 +11,11 @@ import xarray as xr
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.core.interrupts import stop_if_unwanted
-from moe_lab.core.origins import call_of, origin
+from moe_lab.core.origins import origin
 from moe_lab.core.trials import threads_for
+from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.digits import DigitTask
@@ -35,6 +37,7 @@ _MEANINGS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
+@reproducible()
 @checked
 def illustrations(
     source: str = "digits",
@@ -89,15 +92,13 @@ def illustrations(
         "score": torch.einsum("kd,bnd->bkn", routers, patches[0]).numpy(),
         "gate": forward.gates[0].transpose(0, 1).numpy(),
         "hidden": forward.hidden[0].reshape(-1, 2, n).transpose(0, 1).numpy(),
-        "output_weight": models.initial_outputs(trial, seed, run.model.neurons, 1)[:, 0],
+        "output_weight": initialization.initial_outputs(trial, seed, run.model.neurons, 1)[:, 0],
         "expert_of": 1 + np.arange(run.model.neurons) // (run.model.neurons // experts),
         "output": forward.outputs[0, 0].numpy(),
     }
     variables = {name: (dims, found[name], {"long_name": meaning}) for name, (dims, meaning) in _MEANINGS.items()}
-    given = {"source": source, "samples": samples, "steps": steps, "trial": trial, "root": root, "task": task}
     place: dict[str, Any] = {"figure": "figures 1 to 3", "paper": "pmoe2023, figures 1 to 3"}
-    call = call_of("illustrations", {**given, "seed": seed, "model": model})
-    about = origin(call=call, config=run.record(), seed=seed, device="cpu", **place)
+    about = origin(call="", config=run.record(), seed=seed, device="cpu", **place)
     names = {"class": ["o1", "o2"], "expert": np.arange(1, experts + 1)}
     return xr.Dataset(variables, names, about)
 

@@ -174,11 +174,9 @@ class RoutedLearner(PatchLearner):
         self.model, trials = setting.model, rows.trial.tolist()
         neurons, experts, seed = self.model.neurons, self.model.experts, setting.seed
         n, d = train.index.shape[2], train.bank.shape[2]
-        initial = [
-            (models.initial_experts(trial, seed, neurons, d), routed.initial_router(trial, seed, self.model, n, d))
-            for trial in trials
-        ]
-        self.weights = setting.tensor(np.stack([np.concatenate(parts) for parts in initial]))
+        hidden = [initialization.initial_experts(trial, seed, neurons, d) for trial in trials]
+        routers = [routed.initial_router(trial, seed, self.model, n, d) for trial in trials]
+        self.weights = setting.tensor(np.concatenate([hidden, routers], axis=1))
         self.present = torch.ones(len(rows), experts, dtype=torch.bool, device=setting.device)
         outputs = initial_outputs(rows, setting, np.full(len(trials), routed.pooled(self.model, n)), n)
         member = setting.tensor(models.membership(neurons, [experts] * len(trials)))
