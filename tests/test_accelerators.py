@@ -18,7 +18,7 @@ from moe_lab.core.trials import stream
 from moe_lab.patch_routing import CNN, stopping
 from moe_lab.patch_routing import training as patch_training
 from moe_lab.patch_routing.batch import samples_of
-from moe_lab.patch_routing.stopping import StoppingThere
+from moe_lab.patch_routing.stopping import StoppingOnDevice
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.recovery.landscape import L2Loss, descend
@@ -224,7 +224,7 @@ def test_what_stands_between_captured_steps_waits_for_nothing() -> None:
         )
         training = patch_training.Training([run], samples_of([run]))
         learner, rule = training.learner, training.stopping
-        assert isinstance(rule, StoppingThere)
+        assert isinstance(rule, StoppingOnDevice)
         training.take_step()
         device.waits.clear()
         training.take_step()

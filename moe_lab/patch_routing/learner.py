@@ -59,8 +59,8 @@ class Learner(ABC):
     """Rows of one model in training.
 
     Attributes:
-      weights: (T, ...) all that a step changes.
-      rules: all else that a step reads.
+      weights: (T, ...) what training changes.
+      rules: what stays: all else that a step reads.
       wrong, loss: (T,) errors and loss on the way, summed over all samples used so far.
       samples, counts: (T,) N of each row, on the host and on the device.
     """

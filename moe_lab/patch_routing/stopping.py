@@ -71,10 +71,10 @@ class Stopping(ABC):
 
 def stopping_of(learner: Learner, run: Run) -> Stopping:
     """The form for the learner's device."""
-    return StoppingThere(learner, run) if on_accelerator(learner.setting.device) else StoppingHere(learner, run)
+    return StoppingOnDevice(learner, run) if on_accelerator(learner.setting.device) else StoppingOnHost(learner, run)
 
 
-class StoppingHere(Stopping):
+class StoppingOnHost(Stopping):
     """Decided by the host."""
 
     def __init__(self, learner: Learner, run: Run) -> None:
@@ -136,7 +136,7 @@ class Decisions:
         return dict(zip((field.name for field in fields(self)), every, strict=True))
 
 
-class StoppingThere(Stopping):
+class StoppingOnDevice(Stopping):
     """Decided by the accelerator.
 
     Which rows have few errors only the device knows. So every row whose epoch ends is evaluated, a third more work than

@@ -135,17 +135,17 @@ class Training(TrialProgress):
         while not due:
             stop_if_unwanted()
             self.take_step()
-            training = np.flatnonzero(~self.finished[self.resident])
-            self.steps[self.resident[training]] = self.step
+            stepped = np.flatnonzero(~self.finished[self.resident])
+            self.steps[self.resident[stepped]] = self.step
             ended = self.stopping.after(self.step)
             if ended is not None:
                 self._end(ended)
-                training = np.flatnonzero(~self.finished[self.resident])
-            due = self.step % self.run.record_every == 0 or not len(training)
+            left = np.flatnonzero(~self.finished[self.resident])
+            due = self.step % self.run.record_every == 0 or not len(left)
             if due:
-                self._record_online(training)
+                self._record_online(left)
             if due and self.run.measure == "every":
-                self._measure(training if ended is None else np.union1d(training, ended.rows))
+                self._measure(stepped)
             elif ended is not None:
                 self._measure(ended.rows)
             if ended is not None:
