@@ -210,7 +210,7 @@ def joint_step(sizes: Sizes, peak: float) -> list[Result]:
     note = f"{sizes.rows} trainings at once"
     return [
         Result("gpu_joint_step", 1e6 * seconds / sizes.rows, "us a training", note=note),
-        *_use("gpu_joint", batch.take_step, lambda: batch.learner._advance(samples), seconds, peak, sizes),
+        *_use("gpu_joint", batch.take_step, lambda: batch.learner._step_parts(samples), seconds, peak, sizes),
     ]
 
 

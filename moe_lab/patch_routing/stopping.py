@@ -94,8 +94,7 @@ class StoppingOnHost(Stopping):
         candidates = np.flatnonzero(due & ~diverged & (last | (few & self.early)))
         if len(candidates):
             right, finite = learner.without_error(candidates)
-            diverged[candidates] = ~finite  # the last step may have broken them
-            ended[candidates] |= right | ~finite
+            ended[candidates] |= right | ~finite  # the last step may have broken the loss
         rows = np.flatnonzero(ended)
         if not len(rows):
             return None
