@@ -179,6 +179,18 @@ def test_what_finds_a_place_by_hand() -> None:
     }  # fmt: skip
 
 
+def test_what_slots_receive_of_o_by_hand() -> None:
+    """Every slot takes a share of every patch: o's shares over all that two experts receive of two samples."""
+    gates = torch.tensor([[[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [[0.25, 0.5, 0.25], [0.4, 0.4, 0.2]]]]).double()
+    every = torch.ones_like(gates, dtype=torch.bool)
+    counts = PlaceCounts(1, True, 1, 2, 2, torch.zeros(1, dtype=torch.float64))
+    now = routed.RoutedPass(routed.Choice(every, every, gates), torch.zeros(1, 1, 2, dtype=torch.float64))
+    counts.add(now, torch.tensor([[0, 1]]), torch.tensor([[0, 2]]), torch.full((1, 2, 3), BACKGROUND))
+    found = counts.values(torch.ones(1, 2, dtype=torch.bool))
+    assert found["signal_share"].item() == pytest.approx((0.5 + 0.7 + 0.25 + 0.2) / 4)
+    assert found["places_taken"].tolist() == [[1.0, 1.0]] and found["lost"].item() == 0
+
+
 def test_every_routing_keeps_to_its_places_and_says_what_it_loses() -> None:
     task = PatternTask(patches=8, dimension=12, pattern_sets=24, distractors=2)
     how: dict[str, Any] = {"samples": 40, "trials": 2, "epochs": 2, "test_samples": 60}

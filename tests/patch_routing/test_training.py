@@ -299,3 +299,13 @@ def test_step_zero_is_before_training(model):
     assert first.step == 0 and not first.finished.any() and (first.steps == 0).all()
     assert abs(first["train_loss"] - np.log(2)).max() < 0.5 and (last["train_loss"] < first["train_loss"]).all()
     assert set(first.values) == set(last.values)
+
+
+def test_training_values_are_means_over_the_steps_since_the_last_record():
+    how = {**FAST, "until": "epochs", "epochs": 6, "samples": 40}
+    model = JointMoE(neurons=12, experts=3, patches_per_expert=3, batch_size=10)  # an epoch has four steps
+    each, fourth = (list(train(model, TASK, **{**how, "record_every": every})) for every in (1, 4))
+    for name in ("train_accuracy", "train_loss"):
+        for now in fourth[1:-1]:  # the last one is exact
+            steps = [each[step][name] for step in range(now.step - 3, now.step + 1)]
+            np.testing.assert_allclose(now[name], np.mean(steps, axis=0), rtol=1e-9)
