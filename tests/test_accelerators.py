@@ -205,7 +205,7 @@ def test_a_dropped_owner_of_a_captured_step_is_freed_at_once() -> None:
     class Owner:
         def __init__(self) -> None:
             self.state = torch.zeros(1, device="second")
-            self.replay = graphs.Replay(self.step, [self.state])
+            self.replay = graphs.CapturedStep(self.step, [self.state])
 
         def step(self) -> None:
             self.state.add_(1)

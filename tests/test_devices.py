@@ -11,9 +11,9 @@ from moe_lab import patch_routing
 from moe_lab.core import devices, trials
 from moe_lab.core.config import RunConfig
 from moe_lab.core.devices import WORTH_A_GPU, choose, device_label, label_of, no_gpu, present
-from moe_lab.core.trials import placement, where
+from moe_lab.core.trials import device_and_dtype, device_labels
 from moe_lab.patch_routing import JointMoE, PatternTask, SeparateMoE
-from moe_lab.patch_routing.batch import placement_of
+from moe_lab.patch_routing.batch import device_and_dtype_of
 from moe_lab.patch_routing.grid_points import device_of
 from moe_lab.patch_routing.run import Run
 from moe_lab.pruning import Run as PruningRun
@@ -70,7 +70,7 @@ def test_auto_is_the_gpu_where_a_step_touches_enough_numbers() -> None:
 @pytest.mark.usefixtures("gpu")
 def test_a_gpu_by_its_number() -> None:
     run = Run(model=JointMoE(), task=PatternTask(), device="cuda:1")
-    assert placement(run)[0] == torch.device("cuda:1") and where([run]) == "cuda:1 (NVIDIA H100)"
+    assert device_and_dtype(run)[0] == torch.device("cuda:1") and device_labels([run]) == "cuda:1 (NVIDIA H100)"
     with pytest.raises(RuntimeError, match=r"^device 'cuda:2' is not present on this machine; 'auto' chooses one"):
         choose("cuda:2")
 
@@ -137,11 +137,14 @@ RUNS: dict[str, RunConfig] = {
 def test_every_room_stays_on_the_cpu_by_default_and_leaves_it_for_a_thousand_trials(name: str) -> None:
     """Trials step together: the numbers of a step grow with them, and with what a step reads."""
     run = RUNS[name]
-    assert placement(run)[0] == CPU and 1e4 < run.numbers < WORTH_A_GPU
+    assert device_and_dtype(run)[0] == CPU and 1e4 < run.numbers < WORTH_A_GPU
     many = run.replace(trials=1000)
-    assert placement(many)[0] == CUDA and many.numbers > 0.3 * 1000 / run.trials * run.numbers
-    assert placement(many.replace(device="cpu"))[0] == CPU and placement(run.replace(device="cuda"))[0] == CUDA
-    assert where([run, many]) == "cpu and cuda (NVIDIA H100)" and where([run]) == "cpu"
+    assert device_and_dtype(many)[0] == CUDA and many.numbers > 0.3 * 1000 / run.trials * run.numbers
+    assert (
+        device_and_dtype(many.replace(device="cpu"))[0] == CPU
+        and device_and_dtype(run.replace(device="cuda"))[0] == CUDA
+    )
+    assert device_labels([run, many]) == "cpu and cuda (NVIDIA H100)" and device_labels([run]) == "cpu"
 
 
 @pytest.mark.usefixtures("gpu")
@@ -155,9 +158,9 @@ def test_trials_of_images_step_one_after_another() -> None:
 @pytest.mark.usefixtures("gpu")
 def test_the_rows_of_a_batch_and_of_a_grid_are_counted_together() -> None:
     runs = [Run(model=SeparateMoE(patches_per_expert=kept), task=PatternTask(), trials=20) for kept in (1, 2, 4, 8)]
-    assert placement(runs[0])[0] == placement_of(runs)[0] == device_of(runs) == CPU
+    assert device_and_dtype(runs[0])[0] == device_and_dtype_of(runs)[0] == device_of(runs) == CPU
     grid = [run.replace(trials=100) for run in runs] * 10
-    assert placement_of(grid)[0] == device_of(grid) == CUDA and device_of([]) == CPU
+    assert device_and_dtype_of(grid)[0] == device_of(grid) == CUDA and device_of([]) == CPU
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")

@@ -1,4 +1,4 @@
-"""Replay: the same numbers with a captured graph as without one."""
+"""CapturedStep: the same numbers with a captured graph as without one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from moe_lab.core import graphs
-from moe_lab.core.graphs import Replay, as_on_accelerator
+from moe_lab.core.graphs import CapturedStep, as_on_accelerator
 from moe_lab.core.training import final
 from moe_lab.patch_routing import PatternTask, Run, SeparateMoE, fixed_learners, learner
 from moe_lab.patch_routing.training import train_batch
@@ -37,7 +37,7 @@ def test_updates_in_place_and_starts_from_the_state_given(device: str) -> None:
         weights.mul_(0.5).add_(step)
         calls.add_(1)
 
-    replay = Replay(update, (weights, calls), (torch.zeros(3, device=device),))
+    replay = CapturedStep(update, (weights, calls), (torch.zeros(3, device=device),))
     assert calls.item() == 0 and weights.tolist() == [1, 1, 1]  # warming up left nothing behind
     for step in range(4):
         replay(torch.full((3,), float(step), device=device))
@@ -96,11 +96,11 @@ def test_a_step_that_waits_runs_kernel_by_kernel_with_one_warning_and_later_ones
             wait(total)
 
         with pytest.warns(UserWarning, match=f"^this step runs kernel by kernel, .*: {CAPTURING}: [a-z_]+$") as told:
-            replay = Replay(step, (total,))
+            replay = CapturedStep(step, (total,))
         assert len(told) == 1 and total.tolist() == [1, 1, 1] and gc.isenabled()
         replay()
         captures = device.captures
-        later = Replay(partial(other.add_, total), (other,))
+        later = CapturedStep(partial(other.add_, total), (other,))
         later()
         assert device.captures == captures + 1
         assert total.tolist() == [2, 2, 2] and other.tolist() == [3, 3, 3]
@@ -111,7 +111,7 @@ def test_the_double_of_a_capture_repeats_no_python() -> None:
     count = iter(range(100))
     with second_device() as device:
         total = torch.zeros((), device=device.name)
-        replay = Replay(lambda: total.add_(float(next(count))), (total,))
+        replay = CapturedStep(lambda: total.add_(float(next(count))), (total,))
         replay()
         replay()
         assert total.item() == 6 and device.captures == 1  # the fourth number, twice
@@ -139,7 +139,7 @@ def test_an_error_of_the_step_itself_is_raised_by_its_next_call(begin: int) -> N
                 raise ValueError("wrong")
 
         with pytest.warns(UserWarning, match="^this step runs kernel by kernel, .*: wrong$"):
-            replay = Replay(step, (total,))
+            replay = CapturedStep(step, (total,))
         assert total.tolist() == [1]
         with pytest.raises(ValueError, match=r"^wrong$"):
             replay()
@@ -161,7 +161,7 @@ def test_private_functions_of_torch_may_be_missing_or_take_other_arguments(monke
         for name, function in (("_cuda_endAllocateToPool", other), ("_cuda_endAllocateToPool", same)):
             monkeypatch.setattr(torch._C, name, function, raising=False)
             with pytest.warns(UserWarning, match=f"{CAPTURING}: _local_scalar_dense$") as told:
-                Replay(lambda: total.mul_(total.item()), (total,))
+                CapturedStep(lambda: total.mul_(total.item()), (total,))
             assert len(told) == 1
     assert calls == ["ended"]
 
@@ -178,7 +178,7 @@ def test_whatever_a_capture_raises_the_run_goes_on(error: Exception, monkeypatch
     monkeypatch.setitem(graphs._CAPTURES, "cpu", fails)
     with as_on_accelerator():
         with pytest.warns(UserWarning, match=f"failed: {str(error) or 'OSError'}$") as told:
-            replay = Replay(partial(total.add_, 1), (total,))
+            replay = CapturedStep(partial(total.add_, 1), (total,))
         assert len(told) == 1 and total.tolist() == [1]
         replay()
     assert total.tolist() == [2]
@@ -189,10 +189,10 @@ def test_after_a_capture_that_fails_cuda_is_as_before() -> None:
     total, other = torch.ones(3, device="cuda"), torch.ones(3, device="cuda")
     stream = torch.cuda.current_stream()
     with pytest.warns(UserWarning, match="^this step runs kernel by kernel"):
-        replay = Replay(lambda: total.add_(float(total.sum().item())), (total,))
+        replay = CapturedStep(lambda: total.add_(float(total.sum().item())), (total,))
     assert torch.cuda.current_stream() == stream and torch.rand(2, device="cuda").isfinite().all()
     replay()
-    later = Replay(partial(other.add_, 1), (other,))
+    later = CapturedStep(partial(other.add_, 1), (other,))
     later()
     assert total.tolist() == [4, 4, 4] and other.tolist() == [2, 2, 2]
     assert isinstance(later._repeat, MethodType) and later._repeat.__name__ == "replay"

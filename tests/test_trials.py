@@ -10,8 +10,8 @@ from moe_lab.core import devices, trials
 from moe_lab.core.config import Config, RunConfig
 from moe_lab.core.trials import (
     choose_dtype,
+    device_and_dtype,
     missing_operation,
-    placement,
     stream,
     threads_for,
 )
@@ -67,13 +67,13 @@ def test_what_an_mps_device_cannot_compute_goes_to_the_cpu_with_one_word(monkeyp
     monkeypatch.setattr(trials, "choose", lambda name, numbers: mps)
     monkeypatch.setattr(trials, "missing_operation", lambda device, operations: "")
     devices.warn_once.cache_clear()
-    assert placement(_Run(device="mps")) == (mps, torch.float32)
+    assert device_and_dtype(_Run(device="mps")) == (mps, torch.float32)
     with pytest.raises(ValueError, match="must be 'float32' on an MPS device"):
-        placement(_Run(precision="float64", device="mps"))
+        device_and_dtype(_Run(precision="float64", device="mps"))
     monkeypatch.setattr(trials, "missing_operation", lambda device, operations: operations[1])
     with pytest.warns(UserWarning, match=r"^the MPS device has no linalg\.solve_ex"):
-        assert placement(_Run(device="mps")) == (cpu, torch.float32)
-    assert placement(_Run(device="mps")) == (cpu, torch.float32)  # no second warning, which would be an error
+        assert device_and_dtype(_Run(device="mps")) == (cpu, torch.float32)
+    assert device_and_dtype(_Run(device="mps")) == (cpu, torch.float32)  # no second warning, which would be an error
 
 
 @pytest.mark.parametrize("room", [gridlock.Run, landscape.LossRun, _Run])

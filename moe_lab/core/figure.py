@@ -75,7 +75,6 @@ class Figure:
 
     Args:
       place: in the paper, such as "table 3".
-      name: of the function that computes it.
       trials, seed: of every grid point.
       more: the caller's other parameters: of the room's configs, and store and jobs of the sweep.
 
@@ -96,7 +95,6 @@ class Figure:
         "record_every",
     )
     place: str
-    name: str
     trials: int
     seed: int
     more: Mapping[str, Any]
@@ -124,7 +122,3 @@ class Figure:
         """
         paper = f"{self.paper}, {self.place}"
         return origin(figure=self.place, call="", config=config, seed=self.seed, device=device, paper=paper, **more)
-
-    def attrs(self, arguments: Mapping[str, Any], config: Any, device: str = "cpu", **more: Any) -> dict[str, Any]:
-        """Returns the attrs of the result, whose call has these arguments besides those in `self.more`."""
-        return {**self.about(config, device, **more), "call": call_of(self.name, {**arguments, **self.given})}

@@ -72,12 +72,12 @@ def side_by_side(calls: Sequence[Callable[[], None]], device: torch.device) -> N
         here.wait_stream(side)
 
 
-class Replay:
+class CapturedStep:
     """Calls `update(*inputs)`, which changes the tensors of `state` in place; on CUDA, as one captured graph.
 
     The update must read and write the same tensors every time and never wait for the device. In the form for
     accelerators it is called with copies of the inputs, which stay where they are; on the CPU, with the inputs
-    themselves. Make a new Replay whenever a shape changes.
+    themselves. Make a new CapturedStep whenever a shape changes.
 
     Args:
       update: a function of the inputs and of tensors that it holds.
@@ -90,7 +90,7 @@ class Replay:
         self._repeat: Callable[[], object] | None = None
         if on_accelerator(state[0].device):
             self._inputs = [value.clone() for value in inputs]
-            # What is captured needs no update, which often belongs to the owner of this Replay: without a circle of
+            # What is captured needs no update, which often belongs to the owner of this object: without a circle of
             # references a run that is dropped gives its graphs' memory back at once.
             self._repeat = _captured(partial(update, *self._inputs), state)
         else:
@@ -219,17 +219,17 @@ class Iteration:
         self, step: Callable[..., Sequence[Tensor]], values: Sequence[Tensor], inputs: Sequence[Tensor] = ()
     ) -> None:
         self._step, self._values = step, tuple(values)
-        self._replay: Replay | None = None
+        self._captured_step: CapturedStep | None = None
         if on_accelerator(self._values[0].device):
             self._values = tuple(value.clone() for value in self._values)
-            self._replay = Replay(self._update, self._values, inputs)
+            self._captured_step = CapturedStep(self._update, self._values, inputs)
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """Takes a step and returns the values after it, which later steps do not change."""
-        if self._replay is None:
+        if self._captured_step is None:
             self._values = tuple(self._step(*self._values, *inputs))
             return self._values
-        self._replay(*inputs)
+        self._captured_step(*inputs)
         return tuple(value.clone() for value in self._values)
 
     def _update(self, *inputs: Tensor) -> None:

@@ -21,11 +21,11 @@ from torch import Tensor
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
-from moe_lab.core.graphs import Replay, on_accelerator
+from moe_lab.core.graphs import CapturedStep, on_accelerator
 from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.memory import trials_in_groups
 from moe_lab.core.origins import origin_of
-from moe_lab.core.trials import in_groups, on_one_thread, placement, threads_for
+from moe_lab.core.trials import device_and_dtype, in_groups, on_one_thread, threads_for
 
 if TYPE_CHECKING:
     import xarray
@@ -137,7 +137,7 @@ class Learner(ABC):
         self.loss: Float[Tensor, " T"] = like.new_zeros(len(self.trials))
         self.steps: Int[Tensor, " T"] = torch.zeros_like(self.loss, dtype=torch.int64)
         self.active: Bool[Tensor, " T"] = torch.ones_like(self.loss, dtype=torch.bool)
-        self._replays: dict[tuple[torch.Size, ...], Replay] = {}  # by the shapes of the inputs
+        self._captured_steps: dict[tuple[torch.Size, ...], CapturedStep] = {}  # by the shapes of the inputs
 
     @property
     @abstractmethod
@@ -165,10 +165,10 @@ class Learner(ABC):
         for inputs in self.inputs(steps):
             stop_if_unwanted()
             shapes = tuple(one.shape for one in inputs)
-            if shapes not in self._replays:
+            if shapes not in self._captured_steps:
                 state = *self.changed, self.loss, self.steps, self.active
-                self._replays[shapes] = Replay(self._counted_step, state, inputs)
-            self._replays[shapes](*inputs)
+                self._captured_steps[shapes] = CapturedStep(self._counted_step, state, inputs)
+            self._captured_steps[shapes](*inputs)
 
     def _counted_step(self, *inputs: Tensor) -> None:
         self.step(*inputs)
@@ -177,7 +177,7 @@ class Learner(ABC):
 
 def samples_of(run: Any, trials: Sequence[int], split: str) -> Any:
     """Draws the training or test samples ("train", "test") of some trials of a run, on its device, in its precision."""
-    device, dtype = placement(run)
+    device, dtype = device_and_dtype(run)
     count = run.samples if split == "train" else run.test_samples
     return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
 
@@ -188,7 +188,7 @@ def groups_of(run: Any, on_cpu: int) -> list[Sequence[int]]:
     Raises:
       RuntimeError: not one fits on the device.
     """
-    device, _ = placement(run)
+    device, _ = device_and_dtype(run)
     size = trials_in_groups(run.memory, run.trials, device) if on_accelerator(device) else on_cpu
     return in_groups(run.trial_numbers, max(1, size))
 
@@ -210,7 +210,7 @@ class Training(TrialProgress, Generic[AnyLearner]):
 
     def __init__(self, run: Any, measures: Mapping[str, Measure], learners: Iterable[AnyLearner], **about: Any) -> None:
         super().__init__(run.trials, measures)
-        self.run, (self.device, _) = run, placement(run)
+        self.run, (self.device, _) = run, device_and_dtype(run)
         self.origin = origin_of(run, self.device, **about)
         with threads_for(0, self.device):
             self.learners = list(learners)

@@ -48,7 +48,7 @@ def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
     return {"float32": torch.float32, "float64": torch.float64}[precision]
 
 
-def placement(run: RunConfig, numbers: float | None = None) -> tuple[torch.device, torch.dtype]:
+def device_and_dtype(run: RunConfig, numbers: float | None = None) -> tuple[torch.device, torch.dtype]:
     """The device and the dtype of a run.
 
     A run that needs an operation which an MPS device lacks goes to the CPU, with a warning the first time.
@@ -67,9 +67,9 @@ def placement(run: RunConfig, numbers: float | None = None) -> tuple[torch.devic
     return device, choose_dtype(run.precision, device)
 
 
-def where(runs: Iterable[RunConfig]) -> str:
+def device_labels(runs: Iterable[RunConfig]) -> str:
     """Describes the devices of some runs, for results: "cpu", or "cpu and cuda (NVIDIA H100)"."""
-    return " and ".join(sorted({device_label(placement(run)[0]) for run in runs}))
+    return " and ".join(sorted({device_label(device_and_dtype(run)[0]) for run in runs}))
 
 
 @lru_cache

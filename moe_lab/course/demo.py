@@ -23,7 +23,7 @@ from moe_lab import __version__
 from moe_lab.core.devices import DeviceName
 from moe_lab.core.files import writable_folder, write_whole
 from moe_lab.core.training import Snapshot, collect
-from moe_lab.core.trials import where
+from moe_lab.core.trials import device_labels
 from moe_lab.course.demo_picture import draw
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, train_batch
 from moe_lab.patch_routing.figures import RECIPES
@@ -86,7 +86,7 @@ def run(out: Path, seed: int = 0, trials: int = 5, device: DeviceName = "auto") 
         any training.
     """
     runs = plan(seed, trials, device)
-    computed_on = where(runs.values())
+    computed_on = device_labels(runs.values())
     folder = writable_folder(out)
     console = Console(highlight=False)
     with _one_thread():

@@ -1,1 +1,1 @@
-"""What every picture stands on: the style, the placement of labels, pages with panels, and plots of any run."""
+"""What every picture stands on: the style, the layout of labels, pages with panels, and plots of any run."""

@@ -23,8 +23,8 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from moe_lab.core.errors import InputError
-from moe_lab.drawing.placement import push_apart as push_apart
-from moe_lab.drawing.placement import spread as spread
+from moe_lab.drawing.label_layout import push_apart as push_apart
+from moe_lab.drawing.label_layout import spread as spread
 
 PAPER = "#FBFAF7"
 """Every picture's ground, never transparent: ink vanishes on a dark page."""

@@ -16,7 +16,7 @@ from torch import Tensor
 from moe_lab.core.config import require
 from moe_lab.core.graphs import to_device
 from moe_lab.core.memory import Need
-from moe_lab.core.trials import placement, stream
+from moe_lab.core.trials import device_and_dtype, stream
 from moe_lab.patch_routing.data import Samples
 from moe_lab.patch_routing.model import experts_of
 from moe_lab.patch_routing.run import Run
@@ -37,9 +37,9 @@ def check_alike(runs: Sequence[Run]) -> None:
         require(shared(run) == shared(runs[0]), rule, first=runs[0].code(), other=run.code())
 
 
-def placement_of(runs: Sequence[Run]) -> tuple[torch.device, torch.dtype]:
+def device_and_dtype_of(runs: Sequence[Run]) -> tuple[torch.device, torch.dtype]:
     """The device and the dtype of a batch, whose runs step together."""
-    return placement(runs[0], sum(run.numbers for run in runs))
+    return device_and_dtype(runs[0], sum(run.numbers for run in runs))
 
 
 def memory_of(runs: Sequence[Run]) -> Need:
@@ -86,7 +86,7 @@ class Rows:
 def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
     """The training samples (as many as the largest N needs) and the test samples of all groups."""
     run, rows = runs[0], Rows.of(runs)
-    device, dtype = placement_of(runs)
+    device, dtype = device_and_dtype_of(runs)
     common: dict[str, Any] = {"trials": rows.trials, "seed": run.seed, "device": device, "dtype": dtype}
     train = run.task.sample(int(rows.samples.max()), split="train", **common)
     return train, run.task.sample(run.test_samples, split="test", **common)

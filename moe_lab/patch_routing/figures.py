@@ -87,7 +87,7 @@ def sample_complexity(
     Raises:
       FileNotFoundError: image files are missing.
     """
-    figure = Figure("figure 4", "sample_complexity", trials, seed, settings, task or make_task(source, root=root))
+    figure = Figure("figure 4", trials, seed, settings, task or make_task(source, root=root))
     separate = SeparateMoE(patches_per_expert=figure.recipe.separate_patches)
     usual: dict[str, PatchModel] = {"joint": JointMoE(), "separate": separate, "cnn": CNN()}
     if figure.whose == "authors":
@@ -121,7 +121,7 @@ def accuracy_by_experts(
     Returns:
       test_accuracy(samples, experts, trial).
     """
-    figure = Figure("figure 6", "accuracy_by_experts", trials, seed, settings, task or make_task(source, root=root))
+    figure = Figure("figure 6", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
     found = figure.fill(chosen, {"samples": samples, "experts": experts}, ("test_accuracy",))
     return found.squeeze("model", drop=True)
@@ -150,7 +150,7 @@ def accuracy_by_patches(
     Returns:
       test_accuracy(samples, patches_per_expert, trial) and coverage(..., class).
     """
-    figure = Figure("figure 7", "accuracy_by_patches", trials, seed, settings, task or make_task(source, root=root))
+    figure = Figure("figure 7", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
     axes = {"samples": samples, "patches_per_expert": patches_per_expert}
     found = figure.fill(chosen, axes, ("test_accuracy", "coverage"))
@@ -182,7 +182,7 @@ def separate_routers(
     Returns:
       coverage(patches_per_expert, samples, trial, class).
     """
-    figure = Figure("figure 8", "separate_routers", trials, seed, settings, task or make_task(source, root=root))
+    figure = Figure("figure 8", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"separate": figure.model(model or SeparateMoE())}
     axes = {"patches_per_expert": patches_per_expert, "samples": samples}
     return figure.fill(chosen, axes, ("coverage",), epochs=1).squeeze("model", drop=True)
@@ -209,7 +209,7 @@ def joint_routers(
     Returns:
       largest_gate(samples, trial, class) and coverage(samples, trial, class).
     """
-    figure = Figure("figure 9", "joint_routers", trials, seed, settings, task or make_task(source, root=root))
+    figure = Figure("figure 9", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
     found = figure.fill(chosen, {"samples": samples}, ("largest_gate", "coverage"))
     return found.squeeze("model", drop=True)

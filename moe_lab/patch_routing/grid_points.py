@@ -12,7 +12,7 @@ import torch
 from moe_lab.core.config import require
 from moe_lab.core.grid import Point
 from moe_lab.core.memory import trials_at_once
-from moe_lab.core.trials import placement
+from moe_lab.core.trials import device_and_dtype
 from moe_lab.patch_routing.batch import memory_of
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.digits import DigitTask
@@ -74,7 +74,7 @@ def device_of(runs: Sequence[Run]) -> torch.device:
     """Returns where the batches of a grid are trained: as many of its rows step at once as the device takes."""
     rows = sum(run.trials for run in runs)
     numbers = sum(run.numbers for run in runs) * min(1.0, _ROWS_AT_ONCE["cuda"] / max(rows, 1))
-    return placement(runs[0], numbers)[0] if runs else torch.device("cpu")
+    return device_and_dtype(runs[0], numbers)[0] if runs else torch.device("cpu")
 
 
 def batches_of(

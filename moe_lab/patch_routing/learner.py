@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from moe_lab.core.graphs import Replay, on_accelerator, side_by_side, to_device
+from moe_lab.core.graphs import CapturedStep, on_accelerator, side_by_side, to_device
 from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import Rows
@@ -75,7 +75,7 @@ class Learner(ABC):
         self.wrong = torch.zeros(len(rows), device=setting.device, dtype=torch.int64)
         self.loss = torch.zeros(len(rows), device=setting.device, dtype=setting.dtype)
         self.missed = torch.zeros_like(self.wrong)  # a training sample that was wrong when last looked at
-        self._replay: Replay | None = None
+        self._captured_step: CapturedStep | None = None
         self._parts: dict[int, list[slice]] = {}
 
     # What a model defines --------------------------------------------------------------------------------------------
@@ -135,9 +135,9 @@ class Learner(ABC):
         if not self.captured:
             self._step_parts(*inputs)
             return
-        if self._replay is None:
-            self._replay = Replay(self._step_parts, (self.weights, self.wrong, self.loss), inputs)
-        self._replay(*inputs)
+        if self._captured_step is None:
+            self._captured_step = CapturedStep(self._step_parts, (self.weights, self.wrong, self.loss), inputs)
+        self._captured_step(*inputs)
 
     def _step_parts(self, samples: Int[Tensor, "T B"], *drawn: Tensor) -> None:
         parts = self.parts(samples.shape[1])
@@ -187,7 +187,7 @@ class Learner(ABC):
         self._keep(rows, there)
         self.weights, self.wrong, self.loss = self.weights[there], self.wrong[there], self.loss[there]
         self.group, self.counts, self.missed = self.group[there], self.counts[there], self.missed[there]
-        self.samples, self._replay, self._parts = self.samples[rows], None, {}
+        self.samples, self._captured_step, self._parts = self.samples[rows], None, {}
 
     def only(self, rows: np.ndarray) -> Self:
         """Returns a learner of the rows at these positions, for evaluation; this one keeps all of its rows."""

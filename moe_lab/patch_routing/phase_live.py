@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from moe_lab.core.config import require
 from moe_lab.core.origins import origin_of
 from moe_lab.core.training import Snapshot
-from moe_lab.core.trials import placement
+from moe_lab.core.trials import device_and_dtype
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
@@ -164,7 +164,7 @@ class _Map:
         self.accuracy, self.coverage = np.full(shape, np.nan), np.full(shape, np.nan)
         run = self.run
         more = {"l_star": run.task.l_star} if isinstance(run.task, PatternTask) else {}
-        self.origin = origin_of(run, placement(run)[0], paper="pmoe2023, figure 5", **more)
+        self.origin = origin_of(run, device_and_dtype(run)[0], paper="pmoe2023, figure 5", **more)
 
     def store(self, job: _Job, now: Snapshot) -> None:
         """Stores the results of a job's trainings that have ended."""

@@ -24,7 +24,7 @@ from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.origins import origin
-from moe_lab.core.trials import on_one_thread, where
+from moe_lab.core.trials import device_labels, on_one_thread
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.data import DISTRACTOR, SIGNAL, PatternTask, Samples
@@ -172,5 +172,5 @@ def _labelled(rows: Sequence[Sequence[Tensor]], run: Run, record_every: int) -> 
     }
     rate = run.model.learning_rate or run.task.learning_rate
     place: dict[str, Any] = {"figure": "equation 26", "paper": "pmoe2023, equation 26", "learning_rate": rate}
-    about = origin(call="", config=run.record(), seed=run.seed, device=where([run]), **place)
+    about = origin(call="", config=run.record(), seed=run.seed, device=device_labels([run]), **place)
     return xr.Dataset(variables, coords, about)

@@ -54,7 +54,7 @@ def by_capacity(
       `measures.MEASURES` explains.
     """
     axes = {"capacity_factor": capacity_factor}
-    return _filled("by_capacity", axes, ROWS if models is None else models, samples, trials, seed, task, settings)
+    return _filled(axes, ROWS if models is None else models, samples, trials, seed, task, settings)
 
 
 @reproducible(first=("experts_per_patch", "samples", "models"))
@@ -82,11 +82,10 @@ def by_experts_per_patch(
     """
     axes = {"experts_per_patch": experts_per_patch}
     rows = GATE_ROWS if models is None else models
-    return _filled("by_experts_per_patch", axes, rows, samples, trials, seed, task, settings)
+    return _filled(axes, rows, samples, trials, seed, task, settings)
 
 
 def _filled(
-    name: str,
     axes: Mapping[str, Sequence[Any]],
     rows: Mapping[str, RoutedMoE],
     samples: int,
@@ -96,6 +95,6 @@ def _filled(
     settings: Mapping[str, Any],
 ) -> xr.Dataset:
     given = {"learning_rate": STEP_SIZE, "epochs": EPOCHS, **settings}
-    figure = Figure("section 4.2", name, trials, seed, given, task or PatternTask())
+    figure = Figure("section 4.2", trials, seed, given, task or PatternTask())
     chosen: dict[str, PatchModel] = {row: figure.model(model) for row, model in rows.items()}
     return figure.fill(chosen, axes, MEASURES, samples=samples)

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from moe_lab.core.graphs import Replay, on_accelerator, to_device
+from moe_lab.core.graphs import CapturedStep, on_accelerator, to_device
 from moe_lab.patch_routing.learner import Learner
 from moe_lab.patch_routing.run import Run
 
@@ -148,7 +148,7 @@ class StoppingOnDevice(Stopping):
         none, nothing = torch.zeros_like(learner.wrong), torch.zeros_like(learner.loss)
         self.decided = Decisions(none == 0, none != 0, none, none.clone(), nothing, nothing.clone())
         self.known = np.zeros(len(self.epoch), dtype=bool)  # rows of which the host knows that they have ended
-        self._replay: Replay | None = None
+        self._captured_step: CapturedStep | None = None
 
     def after(self, step: int) -> Ended | None:
         ends = step % self.epoch == 0
@@ -180,16 +180,16 @@ class StoppingOnDevice(Stopping):
             at = to_device(due, device)
             self._settle(learner.only(due) if len(due) else None, at, *inputs)
             return
-        if self._replay is None:
+        if self._captured_step is None:
             state = (*self.decided.all, learner.rules.learning_rate)
-            self._replay = Replay(partial(self._settle, learner, slice(None)), state, inputs)
-        self._replay(*inputs)
+            self._captured_step = CapturedStep(partial(self._settle, learner, slice(None)), state, inputs)
+        self._captured_step(*inputs)
 
     def keep(self, rows: np.ndarray) -> None:
         super().keep(rows)
         at = self.learner.setting.tensor(rows)
         self.decided = Decisions(*(part[at] for part in self.decided.all))
-        self.known, self._replay = self.known[rows], None
+        self.known, self._captured_step = self.known[rows], None
 
     def _worth_a_graph(self) -> bool:
         """Whether starting the kernels of an evaluation of all rows takes longer than they do."""

@@ -22,7 +22,7 @@ from moe_lab.core.training import Snapshot, TrialProgress
 from moe_lab.core.trials import threads_for
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.arrays import ArrayTask
-from moe_lab.patch_routing.batch import Rows, SampleOrder, check_alike, memory_of, placement_of, samples_of
+from moe_lab.patch_routing.batch import Rows, SampleOrder, check_alike, device_and_dtype_of, memory_of, samples_of
 from moe_lab.patch_routing.data import INTEGER_PARTS, ROLES, Samples
 from moe_lab.patch_routing.fixed_learners import CNNLearner, SeparateLearner
 from moe_lab.patch_routing.learner import Learner, Setting
@@ -78,7 +78,7 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
       RuntimeError: the device's memory has no room for them.
     """
     check_alike(runs)
-    check(memory_of(runs), sum(run.trials for run in runs), placement_of(runs)[0])
+    check(memory_of(runs), sum(run.trials for run in runs), device_and_dtype_of(runs)[0])
     return Training(runs, samples_of(runs) if drawn is None else drawn).snapshots()
 
 
@@ -96,7 +96,7 @@ class Training(TrialProgress):
     def __init__(self, runs: Sequence[Run], drawn: tuple[Samples, Samples]) -> None:
         self.run, rows, (train, test) = runs[0], Rows.of(runs), drawn
         super().__init__(len(rows), MEASURES)
-        run, task, (device, dtype) = self.run, self.run.task, placement_of(runs)
+        run, task, (device, dtype) = self.run, self.run.task, device_and_dtype_of(runs)
         signals = task.signals(rows.trials, run.seed).to(dtype).to(device)
         setting = Setting(run.model, task.classes, run.seed, signals, device, dtype)
         of_model = next(_LEARNERS[base] for base in type(run.model).__mro__ if base in _LEARNERS)

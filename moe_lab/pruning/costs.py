@@ -83,7 +83,7 @@ def efficiency(
     own: dict[str, Any] = {"experts": experts, "neurons": neurons, "dimension": dimension, "tokens": tokens}
     own |= {"kept_tokens": kept_tokens, "picked_experts": picked_experts}
     own |= {"samples": samples, "repeats": repeats, "device": device}
-    figure = Figure("figure 6", "efficiency", 1, seed, {})
+    figure = Figure("figure 6", 1, seed, {})
     data.attrs = figure.about([own], label_of(device), settled={"rho": axes["rho"]})
     return data
 

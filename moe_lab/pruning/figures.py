@@ -25,7 +25,7 @@ from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
 from moe_lab.core.origins import listed
-from moe_lab.core.trials import where
+from moe_lab.core.trials import device_labels
 from moe_lab.pruning import criteria as rules
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.costs import efficiency
@@ -109,7 +109,7 @@ def criteria(
     chosen = {rules.name_of(one): one for one in several}
     names = tuple(rules.name_of(one) for one in several)
     axes = checked_axes({"criterion": names, "rho": [float(share) for share in np.atleast_1d(rho)]})
-    figure = Figure("figure 5", "criteria", trials, seed, more)
+    figure = Figure("figure 5", trials, seed, more)
     run = figure.run(start, routing)
     _check(run, axes["criterion"], axes["rho"], fine_tuning_steps)
     tuned, measured = trained(run)
@@ -120,7 +120,7 @@ def criteria(
     if isinstance(run.start, PlantedStart):
         planted = important_experts(run.start, run.model.experts, run.trial_numbers, run.seed)
         data["important"] = variable(("trial", "expert"), planted, "experts that were planted as important")
-    about = figure.about([run.record()], where([run]), settled={"rho": axes["rho"]})
+    about = figure.about([run.record()], device_labels([run]), settled={"rho": axes["rho"]})
     data.attrs = {**about, "fine_tuning_steps": fine_tuning_steps}
     return data
 
@@ -151,23 +151,21 @@ def figure3(trials: int = 8, seed: int = 0, trial: int | None = None, **more: An
     Raises:
       ValueError: a wrong value, before anything trains.
     """
-    return _routers("figure 3", "figure3", "+", trials, seed, trial, more)
+    return _routers("figure 3", "+", trials, seed, trial, more)
 
 
 @reproducible()
 @checked
 def figure7(trials: int = 8, seed: int = 0, trial: int | None = None, **more: Any) -> xr.Dataset:
     """Figure 7: what `figure3` returns of the same training, and the two experts shown from those that vote -."""
-    return _routers("figure 7", "figure7", "-", trials, seed, trial, more)
+    return _routers("figure 7", "-", trials, seed, trial, more)
 
 
 # --- pieces ----------------------------------------------------------------------------------------------------------
 
 
-def _routers(
-    place: str, name: str, group: str, trials: int, seed: int, trial: int | None, more: Mapping[str, Any]
-) -> xr.Dataset:
-    figure = Figure(place, name, trials, seed, more)
+def _routers(place: str, group: str, trials: int, seed: int, trial: int | None, more: Mapping[str, Any]) -> xr.Dataset:
+    figure = Figure(place, trials, seed, more)
     run = figure.run("random", "expert-choice")
     check_device(run)
     require(run.model.top > 1, "top (l) must be at least 2, or no router moves", l=run.model.top)
@@ -213,7 +211,7 @@ def _routers(
             "role": ["large", "small"],
         },
     )
-    data.attrs = figure.about([run.record()], where([run]))
+    data.attrs = figure.about([run.record()], device_labels([run]))
     return data
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from moe_lab.core import figure
 from moe_lab.core.config import Config, require
-from moe_lab.core.trials import placement
+from moe_lab.core.trials import device_and_dtype
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStart, Start
@@ -69,7 +69,7 @@ class Figure(figure.Figure):
 
     def run(self, start: str | Start, routing: str) -> Run:
         """The Run of a recipe with the caller's parameters; see `run_of`."""
-        return run_of(self.name, start, routing, trials=self.trials, seed=self.seed, more=self.more)
+        return run_of(self.place, start, routing, trials=self.trials, seed=self.seed, more=self.more)
 
 
 def recipe_of(start: str | Start, routing: str) -> Recipe:
@@ -90,7 +90,7 @@ def run_of(place: str, start: str | Start, routing: str, *, trials: int, seed: i
     """A recipe's Run with some parameters changed, each passed to the Config that has one of its name.
 
     Args:
-      place: the function that was called, for its errors.
+      place: what the Run is for, for its errors, such as "figure 5".
       more: parameters of `TokenMoE`, `TokenTask` and `Run`.
 
     Raises:
@@ -123,7 +123,7 @@ def check_device(run: Run) -> None:
     Raises:
       ValueError, RuntimeError: as `devices.choose` and `choose_dtype` do.
     """
-    placement(run)
+    device_and_dtype(run)
 
 
 def labels(run: Run) -> dict[str, Any]:

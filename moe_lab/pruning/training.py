@@ -10,7 +10,7 @@ from torch import Tensor
 from moe_lab.core import training
 from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Snapshot, groups_of, samples_of
-from moe_lab.core.trials import placement
+from moe_lab.core.trials import device_and_dtype
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.learner import Learner, group_size, start_weights
 from moe_lab.pruning.measures import MEASURES, evaluate, measure
@@ -47,7 +47,7 @@ class FineTuning(Learner):
     """Some trials of a run, measured on test samples against the checkpoint `before`."""
 
     def __init__(self, run: Run, trials: Sequence[int]) -> None:
-        weights = start_weights(run, trials, *placement(run))
+        weights = start_weights(run, trials, *device_and_dtype(run))
         super().__init__(weights, run.model, run.task, trials=trials, seed=run.seed, batch=run.batch)
         self.before, self.test = weights.clone(), samples_of(run, trials, "test")
 

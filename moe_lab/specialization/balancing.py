@@ -24,7 +24,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.origins import call_of, listed, origin
 from moe_lab.core.training import final
-from moe_lab.core.trials import where
+from moe_lab.core.trials import device_labels
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
 from moe_lab.specialization.run import Run
@@ -195,5 +195,10 @@ def _attrs(name: str, arguments: dict[str, Any], runs: dict[Any, Run], seed: int
     config = [run.record() for run in runs.values()]
     place = f"chen2022, definition 3.1 ({name})"
     return origin(
-        figure=name, call=call_of(name, arguments), config=config, seed=seed, device=where(runs.values()), paper=place
+        figure=name,
+        call=call_of(name, arguments),
+        config=config,
+        seed=seed,
+        device=device_labels(runs.values()),
+        paper=place,
     )

@@ -10,6 +10,7 @@ import torch
 import xarray as xr
 
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.core.signatures import with_notebook
 from moe_lab.specialization.data import Samples
 from moe_lab.specialization.measures import dispatch_entropy
@@ -24,6 +25,7 @@ RANGES = {"feature": (0.5, 2.0), "center": (1.0, 2.0), "feature_noise": (1.0, 2.
 _KINDS = {"nonlinear": "moe-cubic", "linear": "moe-linear"}
 
 
+@reproducible()
 @with_notebook
 def dispatch_table(
     kind: str = "nonlinear",
@@ -52,7 +54,7 @@ def dispatch_table(
     """
     require(kind in _KINDS, "kind must be 'nonlinear' or 'linear'", kind=kind)
     place = "table 4" if kind == "nonlinear" else "table 6"
-    figure, run, point = _one(place, "dispatch_table", _KINDS[kind], setting, seed, trial, objective, samples, more, {})
+    figure, run, point = _one(place, _KINDS[kind], setting, seed, trial, objective, samples, more, {})
     model = trained(run)
     shown, noise = model.samples("train"), model.first_noise()
     clusters = shown.clusters[0].cpu().numpy()
@@ -71,11 +73,11 @@ def dispatch_table(
     entropy = dispatch_entropy(torch.as_tensor(data["final_dispatch"].values))
     data["dispatch_entropy"] = (), float(entropy), {"units": "nats", "long_name": "eq. 6.1 of final_dispatch"}
     data["test_accuracy"] = (), float(model.measures["test_accuracy"][0])
-    arguments = {"kind": kind, "setting": setting, "seed": seed, "objective": objective, "samples": samples}
-    data.attrs = figure.attrs_of([(point, run)], {**arguments, "trial": trial})
+    data.attrs = figure.attrs_of([(point, run)])
     return data
 
 
+@reproducible()
 @with_notebook
 def tsne(
     seed: int = 0,
@@ -124,14 +126,11 @@ def tsne(
     names = ("moe-linear", "moe-cubic")
     changes: dict[str, dict[str, Any]] = {"task": RANGES, **{name: {"experts": EXPERTS_SHOWN} for name in names}}
     more = {**more, "test_samples": shown}
-    made = [_one("figure 1", "tsne", name, 3, seed, trial, objective, samples, more, changes) for name in names]
+    made = [_one("figure 1", name, 3, seed, trial, objective, samples, more, changes) for name in names]
     models = {name: trained(run) for name, (_, run, _) in zip(names, made, strict=True)}
     data = _mapped(models, stretch, perplexity, seed, neighbours, resolution)
     figure = made[0][0]
-    arguments = {"seed": seed, "objective": objective, "samples": samples, "shown": shown, "trial": trial}
-    arguments |= {"stretch": stretch, "perplexity": perplexity, "neighbours": neighbours, "resolution": resolution}
-    figure.more = {name: value for name, value in more.items() if name != "test_samples"}
-    data.attrs = figure.attrs_of([(point, run) for _, run, point in made], arguments)
+    data.attrs = figure.attrs_of([(point, run) for _, run, point in made])
     return data
 
 
@@ -190,7 +189,6 @@ def _mapped(
 
 def _one(
     place: str,
-    name: str,
     model: str,
     setting: int,
     seed: int,
@@ -203,7 +201,7 @@ def _one(
     """Makes the figure, the checked Run and the recorded point of one training of one model."""
     refused = [key for key in more if key in ("store", "jobs")]
     require(not refused, "one training has no store and no jobs", settings=refused)
-    figure = Figure(place, name, 1, seed, more, objective, samples)
+    figure = Figure(place, 1, seed, more, objective, samples)
     point: dict[str, Any] = {"setting": setting, "model": model}
     how: dict[str, Any] = {"objective": objective, "changes": changes}
     run = run_of(point, trials=1, seed=seed, settings={**figure.settings, "first_trial": trial}, **how)

@@ -26,6 +26,7 @@ import xarray as xr
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.core.origins import listed
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import ClusterTask
@@ -55,6 +56,7 @@ _TABLE = ("test_accuracy", "dispatch_entropy", "train_accuracy", "expert_load", 
 _PRODUCTS = ("expert_feature", "expert_center", "router_feature", "router_center")
 
 
+@reproducible()
 @checked
 def table3(
     settings: int | Sequence[int] = (1, 2, 3, 4),
@@ -83,11 +85,9 @@ def table3(
       expert_load(..., expert) and expert_accuracy(..., expert, cluster), all at the end. Single experts have no
       dispatch (NaN). Diverged trials are NaN throughout.
     """
-    figure = Figure("table 3", "table3", trials, seed, more, objective, samples)
-    chosen, names = listed(settings), listed(models)
-    arguments = {"settings": chosen, **figure.own(), "models": names, **_given(one_data_set)}
+    figure = Figure("table 3", trials, seed, more, objective, samples)
     changes = {"task": _given(one_data_set)}
-    return figure.fill({"setting": chosen, "model": names}, _TABLE, arguments, changes)
+    return figure.fill({"setting": listed(settings), "model": listed(models)}, _TABLE, changes)
 
 
 def _given(one_data_set: bool | None) -> dict[str, Any]:
@@ -95,6 +95,7 @@ def _given(one_data_set: bool | None) -> dict[str, Any]:
     return {} if one_data_set is None else {"one_data_set": one_data_set}
 
 
+@reproducible()
 @checked
 def table1(
     trials: int = 10,
@@ -105,11 +106,11 @@ def table1(
     **more: Any,
 ) -> xr.Dataset:
     """Table 1: settings 1 and 2 of `table3`, with the same arguments and values."""
-    figure = Figure("table 1", "table1", trials, seed, more, objective, samples)
-    names = listed(models)
-    return figure.fill({"setting": (1, 2), "model": names}, _TABLE, {**figure.own(), "models": names})
+    figure = Figure("table 1", trials, seed, more, objective, samples)
+    return figure.fill({"setting": (1, 2), "model": listed(models)}, _TABLE)
 
 
+@reproducible()
 @checked
 def single_experts(
     settings: int | Sequence[int] = (1, 2, 3),
@@ -142,14 +143,12 @@ def single_experts(
     rule = f"activations must be among {', '.join(ACTIVATIONS)}"
     require(all(name in ACTIVATIONS for name in names), rule, activations=names)
     place = "table 7" if chosen == (3,) else "table 8" if 3 not in chosen else "tables 7 and 8"
-    figure = Figure(place, "single_experts", trials, seed, more, samples=samples)
+    figure = Figure(place, trials, seed, more, samples=samples)
     task = {"feature": feature, "feature_noise": feature_noise}
-    arguments = {"settings": chosen, "activations": names, **figure.own(objective=False), "filters": filters}
-    arguments |= {"biases": biases, **task}
     axes: dict[str, list[Any]] = {"setting": list(chosen), "model": [f"single-{name}-{filters}" for name in names]}
     changes: dict[str, dict[str, Any]] = {name: {"biases": biases} for name in axes["model"]}
     changes["task"] = {name: value for name, value in task.items() if value is not None}
-    data = figure.fill(axes, ("test_accuracy", "train_accuracy"), arguments, changes)
+    data = figure.fill(axes, ("test_accuracy", "train_accuracy"), changes)
     data = data.rename(model="activation").assign_coords(activation=("activation", list(names)))
     runs = figure.runs(axes, changes)
     tasks = {point["setting"]: run.task for point, run in runs if isinstance(run.task, ClusterTask)}
@@ -158,6 +157,7 @@ def single_experts(
     return data
 
 
+@reproducible()
 @checked
 def load_balancing(
     settings: int | Sequence[int] = (1, 2, 3, 4),
@@ -179,14 +179,13 @@ def load_balancing(
     Returns:
       What `table3` returns, for the models "moe-linear" (with the loss) and "moe-cubic" (without).
     """
-    figure = Figure("table 9", "load_balancing", trials, seed, more, objective, samples)
-    chosen = listed(settings)
-    arguments = {"settings": chosen, **figure.own(), "strength": strength, **_given(one_data_set)}
-    axes = {"setting": chosen, "model": ["moe-linear", "moe-cubic"]}
+    figure = Figure("table 9", trials, seed, more, objective, samples)
+    axes = {"setting": listed(settings), "model": ["moe-linear", "moe-cubic"]}
     changes = {"moe-linear": {"load_balancing": strength}, "task": _given(one_data_set)}
-    return figure.fill(axes, _TABLE, arguments, changes)
+    return figure.fill(axes, _TABLE, changes)
 
 
+@reproducible()
 @checked
 def entropy_through_time(
     settings: int | Sequence[int] = (1, 2),
@@ -209,14 +208,15 @@ def entropy_through_time(
     Returns:
       dispatch_entropy and test_accuracy over (setting, model, step, trial).
     """
-    names, chosen = listed(models), listed(settings)
+    names = listed(models)
     require(all(str(name).startswith("moe-") for name in names), "only mixtures have a dispatch entropy", models=names)
     more = _timed(more, objective)
-    figure = Figure("figure 3", "entropy_through_time", trials, seed, more, objective, samples, every)
-    arguments = {"settings": chosen, **figure.own(), "models": names, "every": every}
-    return figure.fill({"setting": chosen, "model": names}, ("dispatch_entropy", "test_accuracy"), arguments)
+    figure = Figure("figure 3", trials, seed, more, objective, samples, every)
+    data = figure.fill({"setting": listed(settings), "model": names}, ("dispatch_entropy", "test_accuracy"))
+    return data.assign_attrs(settled={"steps": more["steps"]})
 
 
+@reproducible()
 @checked
 def inner_products(
     activation: str = "cubic",
@@ -242,10 +242,11 @@ def inner_products(
       (step, trial, expert, cluster).
     """
     place = {"cubic": "figure 4", "linear": "figure 5"}.get(activation, "figures 4 and 5, another activation")
-    figure = Figure(place, "inner_products", trials, seed, _timed(more, objective), objective, samples, every)
-    arguments = {"activation": activation, "setting": setting, **figure.own(), "every": every}
-    found = figure.fill({"setting": [setting], "model": [f"moe-{activation}"]}, _PRODUCTS, arguments)
-    return found.transpose("setting", "model", "step", "trial", "expert", "cluster").squeeze(("setting", "model"))
+    more = _timed(more, objective)
+    figure = Figure(place, trials, seed, more, objective, samples, every)
+    found = figure.fill({"setting": [setting], "model": [f"moe-{activation}"]}, _PRODUCTS)
+    found = found.transpose("setting", "model", "step", "trial", "expert", "cluster").squeeze(("setting", "model"))
+    return found.assign_attrs(settled={"steps": more["steps"]})
 
 
 def _timed(more: dict[str, Any], objective: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from moe_lab.core.config import require
 from moe_lab.core.training import samples_of
-from moe_lab.core.trials import placement, stream, threads_for
+from moe_lab.core.trials import device_and_dtype, stream, threads_for
 from moe_lab.specialization import mixture
 from moe_lab.specialization.data import Samples, Split
 from moe_lab.specialization.learners import MixtureLearner, layer_of
@@ -74,7 +74,7 @@ def trained(run: Run) -> Trained:
     """
     require(isinstance(run.model, SwitchMoE), "only a mixture sends samples to experts", model=run.model.name)
     assert isinstance(run.model, SwitchMoE)
-    device, _ = placement(run)
+    device, _ = device_and_dtype(run)
     with threads_for(0, device):
         learner = MixtureLearner(run, run.trial_numbers)
         learner.advance(run.last_step)

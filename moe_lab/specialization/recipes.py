@@ -14,7 +14,7 @@ from moe_lab.core import figure
 from moe_lab.core.config import require
 from moe_lab.core.grid import Point, checked_axes, points_of
 from moe_lab.core.training import Measure
-from moe_lab.core.trials import where
+from moe_lab.core.trials import device_labels
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.measures import MEASURES
@@ -156,7 +156,6 @@ class Figure(figure.Figure):
         self,
         axes: Mapping[str, Sequence[Any]],
         names: Sequence[str],
-        arguments: Mapping[str, Any],
         changes: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> xr.Dataset:
         """Checks every training, runs them all, and labels the results.
@@ -164,7 +163,6 @@ class Figure(figure.Figure):
         Args:
           axes: the values of "setting" and "model".
           names: the measures to keep.
-          arguments: of the figure's function, for its call.
           changes: as for `run_of`.
 
         Returns:
@@ -173,7 +171,7 @@ class Figure(figure.Figure):
         """
         checked, changes = checked_axes(axes), changes or {}
         runs = self.runs(checked, changes)
-        where(run for _, run in runs)  # refuses a device that is not there before any work
+        device_labels(run for _, run in runs)  # refuses a device that is not there before any work
         curves = self.every is not None
         how: dict[str, Any] = {"objective": self.objective, "changes": changes, "settings": self.settings}
         found = self.sweep(
@@ -185,18 +183,13 @@ class Figure(figure.Figure):
             coords=_labels([run for _, run in runs], curves),
         )
         found = found[list(names)].transpose("setting", "model", *(["step"] if curves else []), "trial", ...)
-        found.attrs = self.attrs_of(runs, arguments)
+        found.attrs = self.attrs_of(runs)
         return found
 
-    def own(self, objective: bool = True) -> dict[str, Any]:
-        """Returns the arguments that all figures have, for their calls."""
-        how = {"objective": self.objective} if objective else {}
-        return {"trials": self.trials, "seed": self.seed, **how, "samples": self.samples}
-
-    def attrs_of(self, runs: Sequence[tuple[Point, Run]], arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the attrs of the results of some Runs."""
+    def attrs_of(self, runs: Sequence[tuple[Point, Run]]) -> dict[str, Any]:
+        """Returns the attrs of the results of some Runs, as `about` does."""
         config = [{"point": point, **run.record()} for point, run in runs]
-        return self.attrs(arguments, config, where(run for _, run in runs), objective=self.objective)
+        return self.about(config, device_labels(run for _, run in runs), objective=self.objective)
 
 
 def _labels(runs: Sequence[Run], curves: bool) -> dict[str, Any]:

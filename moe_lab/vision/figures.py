@@ -27,7 +27,7 @@ from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.origins import listed, origin
 from moe_lab.core.training import final
-from moe_lab.core.trials import where
+from moe_lab.core.trials import device_labels
 from moe_lab.vision import patches, rotation
 from moe_lab.vision.patches.data import QuadrantTask, VehiclesTask
 from moe_lab.vision.patches.model import WRN, PatchWRN
@@ -299,7 +299,7 @@ def _about(data: xr.Dataset, name: str, paper: str, place: str, runs: Sequence[I
         call="",
         config=[run.record() for run in runs],
         seed=runs[0].seed if runs else 0,
-        device=where(runs) or "cpu",
+        device=device_labels(runs) or "cpu",
         paper=f"{paper}, {place}",
         figure=place,
         function=name,

@@ -14,11 +14,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from moe_lab.core.config import RunConfig, knob
-from moe_lab.core.graphs import Replay, on_accelerator, to_device
+from moe_lab.core.graphs import CapturedStep, on_accelerator, to_device
 from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.origins import origin_of
 from moe_lab.core.training import Measure, Snapshot, TrialProgress
-from moe_lab.core.trials import placement, stream, threads_for
+from moe_lab.core.trials import device_and_dtype, stream, threads_for
 from moe_lab.vision.layers import about_operations
 
 _AT_ONCE = 512  # images of an evaluation in one forward pass
@@ -74,7 +74,7 @@ class Learner(ABC):
         # samples, correct predictions and loss since the last record; and steps without an infinite or NaN loss
         self._sums = torch.zeros(3, dtype=number, device=labels.device)
         self._sound = torch.zeros((), dtype=torch.int64, device=labels.device)
-        self._captured: tuple[Replay, tuple[Tensor, Tensor]] | None = None  # a step, and what it returns
+        self._captured: tuple[CapturedStep, tuple[Tensor, Tensor]] | None = None  # a step, and what it returns
 
     def advance(self, steps: int) -> None:
         """Takes some steps, fewer where the loss is no longer finite; on an accelerator the host looks after all."""
@@ -112,7 +112,7 @@ class Learner(ABC):
             changed = self.changed()
             if changed is not None:
                 result = self.images.new_zeros(()), torch.zeros_like(self.labels[0])
-                self._captured = Replay(partial(self._update, result), (*changed, *result), inputs), result
+                self._captured = CapturedStep(partial(self._update, result), (*changed, *result), inputs), result
         if self._captured is None or not whole:
             return self.step(*inputs)
         replay, result = self._captured
@@ -178,7 +178,7 @@ class Training(TrialProgress):
     ) -> None:
         super().__init__(run.trials, measures)
         self.run, self.learners, self.constants = run, learners, constants
-        (self.device, _), self.operations = placement(run), operations
+        (self.device, _), self.operations = device_and_dtype(run), operations
         self.origin = origin_of(run, self.device, **about)
 
     def snapshots(self) -> Iterator[Snapshot]:

@@ -92,6 +92,7 @@ def show(names: Sequence[str] = ()) -> None:
 
 def _details(out: Console, claims: Sequence[Claim], identity: str) -> None:
     """Prints all that is known of a claim before it is measured."""
+    from moe_lab_papers.readers import Reader
     from moe_lab_papers.runner import missing
 
     claim = next(claim for claim in claims if claim.id == identity)
@@ -103,6 +104,7 @@ def _details(out: Console, claims: Sequence[Claim], identity: str) -> None:
         "where": claim.where,
         "statement": claim.sentence,
         "published": claim.published.words,
+        "number": claim.read.words if isinstance(claim.read, Reader) else "",
         "rule": claim.rule.words,
         "known reason": claim.reason,
         "seconds": f"{takes}; {shared} other claims share the measurement" if shared else takes,

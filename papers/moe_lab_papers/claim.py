@@ -1,4 +1,7 @@
-"""Claims: a statement of a paper, the measurement behind it, and the rule, stated before the run, that judges it."""
+"""Claims: a statement of a paper, the measurement behind it, and the rule, stated before the run, that judges it.
+
+They are written in the form of `paper`, which makes the objects of this module.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.core.config import require
+from moe_lab_papers.ranges import Range
 
 Budget = Literal["quick", "full", "paper"]
 Verdict = Literal["agrees", "in kind", "follows", "differs", "unsteady", "not comparable", "needs data", "failed"]
@@ -20,8 +24,6 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 """In the order in which they are counted. A rule gives the first four; `spread.judge` those on what was measured."""
 Bound = Literal["", "at least", "at most", "less than"]
 
-Range = tuple[float, float]
-ROUNDING = 1e-9
 _STATISTICS: Mapping[str, tuple[str, Callable[[np.ndarray], float]]] = {
     "mean": ("the mean over trials", lambda values: float(np.mean(values))),
     "median": ("the median over trials", lambda values: float(np.median(values))),
@@ -96,45 +98,6 @@ def in_words(bounds: Range) -> str:
     if math.isinf(low):
         return f"at most {high:g}"
     return f"{low:g}" if f"{low:g}" == f"{high:g}" else f"between {low:g} and {high:g}"
-
-
-def at_least(low: float) -> Range:
-    return low, math.inf
-
-
-def at_most(high: float) -> Range:
-    return -math.inf, high
-
-
-def near(number: float, tolerance: float) -> Range:
-    return number - tolerance, number + tolerance
-
-
-def share_from(low: float) -> Range:
-    """Returns the range of a share or a cosine that is at least so large; 1 up to rounding is its other end."""
-    return low, 1.0 + ROUNDING
-
-
-def up_to(high: float) -> Range:
-    """Returns the range of an error, a distance or another number that is never negative."""
-    return 0.0, high
-
-
-def half_to_double(number: float, without: float = 0.0) -> Range:
-    """Returns the range in which an effect has the published sign and from half to twice the published size.
-
-    Args:
-      number: as published.
-      without: what would be measured if there were no effect: 1 for a share of another model's cost, say.
-    """
-    effect = number - without
-    ends = without + effect / 2, without + 2 * effect
-    return min(ends), max(ends)
-
-
-def nearer(number: float, other: float) -> float:
-    """Returns the limit beyond which a measured number is nearer to a published one than to another."""
-    return (number + other) / 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,12 +184,6 @@ class Measurement:
     sees: str = ""
     needs: Needs | None = None
 
-    @classmethod
-    def sized(cls, *, sizes: Mapping[str, tuple[Any, Any]], **fields: Any) -> Measurement:
-        """Returns a measurement with each argument as a pair: for the quick budget and for the full one."""
-        quick, full = ({name: pair[budget] for name, pair in sizes.items()} for budget in (0, 1))
-        return cls(quick=quick, full=full, **fields)
-
     def arguments(self, budget: Budget) -> dict[str, Any]:
         """Returns the function's arguments, without seed and device."""
         return dict(self.quick) if budget == "quick" else {**self.full, **(self.paper if budget == "paper" else {})}
@@ -252,11 +209,6 @@ def _size(value: Any) -> float:
 
 Read = Callable[[xr.Dataset], Any]
 """Takes the number of each trial, (trial,), or a single number, from the Dataset of a measurement."""
-
-
-def selected(variable: str, **labels: Any) -> Read:
-    """Returns a function that reads a variable of a Dataset at the given labels."""
-    return lambda data: data[variable].sel(labels)
 
 
 def imported(path: str) -> Callable[..., Any]:

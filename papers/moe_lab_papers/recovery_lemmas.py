@@ -16,6 +16,7 @@ from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.losses import Weights
 from moe_lab.recovery.measures import unit
 from moe_lab.recovery.transforms import transforms
+from moe_lab_papers.readers import reader
 
 _RATE, _STEPS, _NEWTON = 4.0, 60, 12
 _TURNS = 50
@@ -144,6 +145,7 @@ def concavity() -> xr.Dataset:
     return xr.Dataset({"least": float(eigenvalues.min()), "largest": float(eigenvalues.max())})
 
 
+@reader
 def slope_in(data: xr.Dataset, name: str, axis: str) -> np.ndarray:
     """Returns the slope of the log of a variable against the log of an axis, (trial,)."""
     values = data[name].transpose(axis, "trial").values

@@ -14,6 +14,7 @@ from moe_lab.recovery.data import MixtureTask, Samples
 from moe_lab.recovery.em import Moments
 from moe_lab.recovery.landscape.losses import projected
 from moe_lab.recovery.measures import unit
+from moe_lab_papers.readers import reader
 from moe_lab_papers.recovery_lemmas import concavity
 
 _NEWTON = 6  # steps, enough to reach the maximum to rounding
@@ -123,12 +124,14 @@ def _m_step(wanted: Tensor, sampled: Samples, start: Tensor) -> Tensor:
     return gates
 
 
+@reader
 def power_of_noise(data: xr.Dataset, name: str) -> np.ndarray:
     """Returns the power of sigma with which a variable grows, (trial,)."""
     values = data[name].transpose("noise", "trial").values
     return np.asarray(np.polyfit(np.log(data["noise"].values), np.log(values), 1)[0])
 
 
+@reader
 def without_noise(data: xr.Dataset, step: str = "whole") -> np.ndarray:
     """Returns gradient EM's factor in the limit of sigma to 0, on a line through the smaller two sigma, (trial,)."""
     first, second = data["noise"].values[:2]
@@ -136,6 +139,7 @@ def without_noise(data: xr.Dataset, step: str = "whole") -> np.ndarray:
     return np.asarray(low - (high - low) * first / (second - first))
 
 
+@reader
 def rate(data: xr.Dataset, sigma: float, sign: int) -> xr.DataArray:
     """Returns gradient EM's factor at the whole step over rho = 1 - (2 lambda + sign 2 gamma) / (mu + lambda)."""
     least, largest = constants()
@@ -144,6 +148,7 @@ def rate(data: xr.Dataset, sigma: float, sign: int) -> xr.DataArray:
     return at["gradient"].sel(step="whole") / stated
 
 
+@reader
 def over_bound(data: xr.Dataset, sigma: float) -> xr.DataArray:
     """Returns EM's factor over gamma / lambda (theorem 4)."""
     at = data.sel(noise=sigma)

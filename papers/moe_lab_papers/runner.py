@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import xarray as xr
 
 from moe_lab import __version__
@@ -220,13 +219,3 @@ def _one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def summary(values: np.ndarray) -> dict[str, float | int | None]:
-    """Returns mean and standard deviation over the trials, and their number; None where they are not finite."""
-    finite = bool(np.isfinite(values).all()) and values.size > 0
-    return {
-        "mean": float(values.mean()) if finite else None,
-        "std": float(values.std()) if finite else None,
-        "trials": int(values.size),
-    }

@@ -14,7 +14,8 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from moe_lab_papers.claim import ROUNDING, Claim, Rule, Verdict
+from moe_lab_papers.claim import Claim, Rule, Verdict
+from moe_lab_papers.ranges import ROUNDING
 
 TRIALS = ("trial", "repeat")
 """Dimensions of a Dataset along which its numbers are independent."""
@@ -35,7 +36,15 @@ class Interval:
 
     @property
     def words(self) -> str:
-        return f"{self.low:.4g} to {self.high:.4g}"
+        return f"{self.rounded(self.low)} to {self.rounded(self.high)}"
+
+    def rounded(self, number: float) -> str:
+        """Returns a number in words, rounded to two digits of the interval's width."""
+        width = self.high - self.low
+        if not 1e-4 <= width < math.inf:
+            return f"{number:.4g}"
+        places = 1 - math.floor(math.log10(width))
+        return f"{round(number, places):.{max(places, 0)}f}"
 
 
 @dataclass(frozen=True)

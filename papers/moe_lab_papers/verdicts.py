@@ -11,7 +11,7 @@ import xarray as xr
 
 from moe_lab.core.errors import trace_of
 from moe_lab_papers.claim import VERDICTS, Claim, Verdict, sentence
-from moe_lab_papers.runner import Done, Order, joined, missing, summary
+from moe_lab_papers.runner import Done, Order, joined, missing
 from moe_lab_papers.spread import Interval, judge
 
 
@@ -68,15 +68,18 @@ class Row:
 
     @property
     def measured(self) -> str:
-        """The measured numbers in words."""
+        """The number that the rule judges in words, named where it is not the mean, with the mean's spread."""
         if not self.values.size:
             return ""
-        statistics = summary(self.values)
-        if statistics["mean"] is None:
+        rule, trials = self.claim.rule, self.values.size
+        number = rule.number(self.values)
+        if not np.isfinite(number):
             return "not finite"
-        spread = f" ± {statistics['std']:.2g}" if statistics["trials"] != 1 else ""
-        surely = f" (95 %: {self.interval.words})" if self.interval is not None else ""
-        return f"{statistics['mean']:.4g}{spread}{surely}"
+        name = f"{rule.of} " if rule.of != "mean" and trials > 1 else ""
+        spread = f" ± {self.values.std():.2g}" if rule.of == "mean" and trials > 1 else ""
+        if self.interval is None:
+            return f"{name}{number:.4g}{spread}"
+        return f"{name}{self.interval.rounded(number)}{spread} (95 %: {self.interval.words})"
 
 
 def judged(claims: Sequence[Claim], done: Mapping[str, Sequence[Done]], order: Order) -> list[Row]:

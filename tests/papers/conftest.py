@@ -12,7 +12,8 @@ import pytest
 from joblib.externals.loky import get_reusable_executor
 
 from moe_lab_papers import ledger
-from moe_lab_papers.claim import Claim, Measurement, Needs, Published, Rule, at_least, near
+from moe_lab_papers.claim import Claim, Measurement, Needs, Published, Rule
+from moe_lab_papers.ranges import at_least, near
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 

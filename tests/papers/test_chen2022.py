@@ -158,8 +158,8 @@ def test_inner_products_are_read_as_by_hand() -> None:
     centers, signals = [[4.0, 1, 0], [0, 0.5, 0.2], [0, 1, 3]], [[2.0, 1, 0], [8, 1, 0], [1, 4, 3]]
     dims = ("step", "trial", "expert", "cluster")
     data = xr.Dataset({"router_center": (dims, [[centers]]), "expert_feature": (dims, [[signals]])})
-    assert second_signal(data).tolist() == [0.5]
-    assert matching_centers(data).tolist() == [0.5]  # the second router points nowhere, the third elsewhere
+    assert second_signal()(data).tolist() == [0.5]
+    assert matching_centers()(data).tolist() == [0.5]  # the second router points nowhere, the third elsewhere
 
 
 def test_theorem_4_1_is_tight_and_holds() -> None:

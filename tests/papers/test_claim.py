@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from moe_lab_papers.claim import Published, Rule, at_least, at_most, near, sentence
+from moe_lab_papers.claim import Published, Rule, sentence
+from moe_lab_papers.ranges import at_least, at_most, near
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from moe_lab.registry import CLAIMED, PAPERS
 from moe_lab_papers import ledger
 from moe_lab_papers.claim import Budget, Claim, Measurement, imported
 from moe_lab_papers.erratum import Erratum
+from moe_lab_papers.readers import Reader
 from moe_lab_papers.report import checked, png
 from moe_lab_papers.runner import Order, pieces
 from tests.papers.small import CLAIMS, MEASUREMENTS, SMALL, claims_of, small
@@ -68,6 +69,7 @@ def test_a_claim_states_what_and_where_and_the_published_number_meets_its_rule(p
         assert claim.measurement.name.split("/")[0] == paper, claim.id
         assert claim.reason or claim.not_comparable or claim.rule.agrees is not None, f"{claim.id}: why in kind only?"
         assert claim.published.value is not None or claim.rule.agrees is None, f"{claim.id} agrees with no number"
+        assert isinstance(claim.read, Reader) and claim.read.words, f"{claim.id}: which number is read?"
         strict = claim.published.bound == "less than"
         if claim.published.value is not None and not strict:
             assert claim.rule.verdict(np.array([claim.published.value])) != "differs", claim.id
@@ -199,4 +201,4 @@ def test_no_paper_imports_another() -> None:
     for paper in CLAIMED:
         for path in (Path(ledger.__file__).parent / paper).glob("*.py"):
             text = path.read_text()
-            assert not [other for other in CLAIMED if other != paper and f"reproduce.{other}" in text], path
+            assert not [other for other in CLAIMED if other != paper and f"moe_lab_papers.{other}" in text], path

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from moe_lab_papers import command, ledger
-from moe_lab_papers.claim import Claim, Rule, near
+from moe_lab_papers.claim import Claim, Rule
+from moe_lab_papers.ranges import near
 from tests.papers.conftest import claim, squares
 
 distributed = pytest.importorskip("distributed", reason="the cluster needs dask.distributed")

@@ -16,7 +16,8 @@ import torch
 
 from moe_lab import cli
 from moe_lab_papers import ledger
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, near, sentence
+from moe_lab_papers.claim import Claim, Measurement, Published, Rule, sentence
+from moe_lab_papers.ranges import near
 from moe_lab_papers.tables import folded, width_of_ids
 from tools import catalogue
 
@@ -41,7 +42,7 @@ def test_it_measures_judges_and_writes(
     output = " ".join(printed.split())
     assert "claims 3/4, trials 9/9, about 0:00 left" in output
     lines = [" ".join(line.split()) for line in printed.splitlines()]  # in a file or a pipe, a claim a line
-    assert "chen2022/squares/one 1 ± 0.5 1.1 ± 0.082 (95 %: 0.8516 to 1.348) differs" in lines
+    assert "chen2022/squares/one 1 ± 0.5 1.10 ± 0.082 (95 %: 0.85 to 1.35) differs" in lines
     assert "chen2022/squares/one differs: One is smaller." in lines
     assert "1 agrees, 1 in kind, 1 differs, 1 needs data" in output
     file = json.loads((out / "results.json").read_text())
@@ -123,6 +124,7 @@ def test_the_list_has_a_claim_on_each_line(capsys: pytest.CaptureFixture[str]) -
     assert call("pmoe2023/figure4/joint-outperforms", "--list") == 0
     told = capsys.readouterr().out
     assert "rule: in kind if the mean over trials is at least 0.01\n" in told and "\nwhere: figure 4" in f"\n{told}"
+    assert "\nnumber: ahead(joint)\n" in told
 
 
 def test_the_list_and_the_schema_are_those_of_the_claims() -> None:

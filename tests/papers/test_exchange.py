@@ -14,7 +14,8 @@ import pytest
 
 from moe_lab import cli
 from moe_lab_papers import check, exchange, form, ledger
-from moe_lab_papers.claim import VERDICTS, Claim, near
+from moe_lab_papers.claim import VERDICTS, Claim
+from moe_lab_papers.ranges import near
 from moe_lab_papers.runner import Order
 from moe_lab_papers.verdicts import Row
 

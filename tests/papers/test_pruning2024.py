@@ -9,9 +9,9 @@ import pytest
 import xarray as xr
 
 from moe_lab.pruning import figures
-from moe_lab_papers.claim import half_to_double
 from moe_lab_papers.pruning2024.criteria import tolerated
 from moe_lab_papers.pruning2024.measures import V_MOE
+from moe_lab_papers.ranges import half_to_double
 from tests.papers.small import CLAIMS, small, turned, verdict
 
 COUNTED = "pruning2024/vision-models"

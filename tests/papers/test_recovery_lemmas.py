@@ -53,7 +53,7 @@ def test_powers_are_read_off_lines(claim: str, name: str, power: float, expected
     counts = np.array([100, 400, 1600])
     lines = 3.0 * counts[:, None] ** power * np.ones(2)
     data = xr.Dataset({name: (("samples", "trial"), lines)}, {"samples": counts})
-    np.testing.assert_allclose(recovery_lemmas.slope_in(data, name, "samples"), [power, power], atol=1e-12)
+    np.testing.assert_allclose(recovery_lemmas.slope_in(name, "samples")(data), [power, power], atol=1e-12)
     assert verdict(f"gated2019/{claim}", data) in expected
 
 

@@ -95,6 +95,6 @@ def test_a_rate_without_the_misprint_would_agree() -> None:
     assert turned("gridlock2019/theorem5/rate", as_printed) == "agrees"
     vanishing = operators((0.025, 0.05), trials=1, samples=200, points=1)
     vanishing["gradient"] = 3 * vanishing["noise"] + 0 * vanishing["gradient"]
-    assert recovery_operators.without_noise(vanishing) == pytest.approx([0])
+    assert recovery_operators.without_noise()(vanishing) == pytest.approx([0])
     assert verdict("gated2019/theorem3/vanishing-factor", vanishing) == "agrees"
     assert verdict("gated2019/theorem3/vanishing-factor") == "differs"

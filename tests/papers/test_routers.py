@@ -50,16 +50,16 @@ def test_ways_to_balance_are_compared_each_at_its_best_strength() -> None:
     assert verdict("routers/wang2024/better-models", data) == "differs"
 
 
-_C = balancing.COLLAPSE.name
+_C = balancing.collapse.measurement.name
 
 
 def test_divisions_and_routings_are_told_apart() -> None:
-    finer, shared = small(balancing.FINER.name), small(balancing.SHARED.name)
+    finer, shared = small(balancing.finer.measurement.name), small(balancing.shared.measurement.name)
     assert finer["experts"].values.tolist() == [8, 32] and finer["experts_per_sample"].values.tolist() == [1, 4]
     assert shared["experts"].values.tolist() == [16, 15] and shared["shared"].values.tolist() == [0, 1]
     for data in (finer, shared):
         assert len({*data["parameters"].values}) == len({*data["active_filters"].values}) == 1
-    data = small(choosing.ONE_PLACE.name)
+    data = small(choosing.one_place.measurement.name)
     right = data["test_accuracy"].squeeze("capacity_factor", drop=True)
     best = max(float(right.sel(model=name).mean()) for name in ("token choice", "expert choice"))
     (soft,) = (claim for claim in CLAIMS if claim.id == "routers/softmoe2024/ahead-of-both")

@@ -12,7 +12,8 @@ import pytest
 import xarray as xr
 
 from moe_lab_papers import ledger
-from moe_lab_papers.claim import Claim, Published, Range, Rule, half_to_double, nearer, share_from, up_to
+from moe_lab_papers.claim import Claim, Published, Rule
+from moe_lab_papers.ranges import Range, half_to_double, nearer, share_from, up_to
 from tests.papers.measured import UNREADABLE, datasets, first_call
 
 CLAIMS = ledger.claims()

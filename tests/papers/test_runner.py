@@ -15,7 +15,7 @@ import pytest
 import xarray as xr
 
 from moe_lab_papers.claim import Measurement, Needs
-from moe_lab_papers.runner import Done, Order, joined, measured, missing, pieces, summary
+from moe_lab_papers.runner import Done, Order, joined, measured, missing, pieces
 from tests.helpers.effort import one_in
 from tests.papers.conftest import HELPERS, squares
 
@@ -163,11 +163,6 @@ def test_killed_it_goes_on_and_loses_nothing_finished(
 def sorted_by_call(done: list[Done], one: Measurement, folder: Path) -> list[Done]:
     calls = [piece.call for piece in pieces(one, order(folder))]
     return sorted(done, key=lambda part: calls.index(part.piece.call))
-
-
-def test_the_summary_of_the_trials() -> None:
-    assert summary(np.array([1.0, 3.0])) == {"mean": 2.0, "std": 1.0, "trials": 2}
-    assert summary(np.array([1.0, np.nan])) == {"mean": None, "std": None, "trials": 2}
 
 
 def test_a_result_is_read_as_it_was_written(helpers: Path, tmp_path: Path) -> None:

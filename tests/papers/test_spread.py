@@ -10,8 +10,9 @@ import pytest
 import xarray as xr
 from scipy import stats
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule, at_least, share_from, up_to
-from moe_lab_papers.spread import interval, judge
+from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule
+from moe_lab_papers.ranges import at_least, share_from, up_to
+from moe_lab_papers.spread import Interval, interval, judge
 
 CALL = Measurement(name="chen2022/squares", function="measure_runs:squares", quick={}, full={}, seconds=(1, 1))
 
@@ -139,3 +140,11 @@ def test_what_is_not_comparable_neither_agrees_nor_differs() -> None:
 
 def test_what_follows_is_never_unsteady() -> None:
     assert judge(claim(Rule(agrees=(0.9, 1.1), follows=True)), of(0.5, 1.5)).verdict == "follows"
+
+
+def test_an_interval_is_rounded_to_two_digits_of_its_width() -> None:
+    found = Interval(0.08184, 0.10987, 8)
+    assert found.words == "0.082 to 0.110" and found.rounded(0.09586) == "0.096"
+    assert Interval(1184.0, 1523.0, 8).words == "1180 to 1520"
+    assert Interval(1.0, 1.0, 8).words == "1 to 1"
+    assert Interval(4.0246e-8, 2.631e-7, 8).words == "4.025e-08 to 2.631e-07"

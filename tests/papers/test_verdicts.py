@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from moe_lab_papers.claim import Claim, Rule, near
+from moe_lab_papers.claim import Claim, Rule
 from moe_lab_papers.exchange import result_part
+from moe_lab_papers.ranges import near
 from moe_lab_papers.runner import Done, Order, Piece
 from moe_lab_papers.verdicts import Row, judged, tally
 from tests.papers.conftest import claim, squares
@@ -60,3 +61,14 @@ def test_what_has_no_trials_has_no_interval() -> None:
     one = replace(of(Rule(agrees=near(4, 0.5))), read=lambda data: data["square"].sel(number=2).isel(trial=0).item())
     row = row_of(one, 4.0)
     assert row.interval is None and result_part(row).interval is None and row.verdict == "agrees"
+
+
+def test_what_was_measured_is_the_number_that_the_rule_judges() -> None:
+    values = (1.0, 4.0, 4.2, 4.1, 4.3, 4.0, 4.1, 4.2)
+    mean, median = (
+        row_of(of(Rule(agrees=near(4, 2))), *values),
+        row_of(of(Rule(agrees=near(4, 2), of="median")), *values),
+    )
+    assert mean.measured.startswith("3.7 ± 1") and median.measured.startswith("median 4.1 (95 %: ")
+    assert row_of(of(Rule(agrees=near(4, 2), of="lowest")), *values).measured.startswith("lowest 1")
+    assert row_of(of(Rule(agrees=near(4, 2))), np.nan).measured == "not finite"

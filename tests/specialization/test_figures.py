@@ -58,7 +58,7 @@ class TestRecipes:
 
     def test_the_runs_of_a_table_are_those_recipes(self):
         """At the sizes of the paper, which are not trained here."""
-        figure = Figure("table 3", "table3", 10, 0, {})
+        figure = Figure("table 3", 10, 0, {})
         runs = {point["model"]: run for point, run in figure.runs({"setting": [4], "model": ALL}, {})}
         assert [runs[name].last_step for name in ALL] == [300, 300, 500, 500]
         assert {(run.samples, run.test_samples, run.trials, run.measure) for run in runs.values()} == {
@@ -175,9 +175,9 @@ class TestTable3:
     @pytest.mark.parametrize("every", [None, 5])
     def test_diverged_trials_are_nan(self, every):
         wild = {"task": {"scale": 1e6, "feature": (1e3, 1e3)}, "moe-cubic": {"initial_scale": 1e6}}
-        figure = Figure("table 3", "table3", 2, 0, {"steps": 20}, "paper", 50, every)
+        figure = Figure("table 3", 2, 0, {"steps": 20}, "paper", 50, every)
         names = ("test_accuracy", "dispatch_entropy", "dispatch")
-        data = figure.fill({"setting": [1], "model": list(MIXTURES)}, names, {}, wild)
+        data = figure.fill({"setting": [1], "model": list(MIXTURES)}, names, wild)
         last = data if every is None else data.isel(step=-1)
         for name in names:
             assert last[name].sel(model="moe-cubic").isnull().all()

@@ -86,7 +86,7 @@ def table2(
       ValueError: a wrong value or combination, before anything runs.
     """
     task = {"experts": 2, "dimension": 10, "noise": noise}
-    figure = Figure("table 2", "table2", trials, seed, more, task, samples)
+    figure = Figure("table 2", trials, seed, more, task, samples)
     axes = {"gating": listed(gating), "algorithm": listed(methods)}
     return figure.fill(fit_cells, axes, FITS)
 
@@ -122,7 +122,7 @@ def table1(
       ValueError: a wrong value or combination, before anything runs.
     """
     task = {"experts": 2, "dimension": 10, "noise": noise, "gating": "random"}
-    figure = Figure("table 1", "table1", trials, seed, more, task, samples)
+    figure = Figure("table 1", trials, seed, more, task, samples)
     axes = {"first_share": listed(first_share), "algorithm": listed(methods)}
     return figure.fill(fit_cells, axes, FITS)
 
@@ -167,14 +167,14 @@ def figure3(
     axes = {"k": listed(k), "algorithm": listed(methods)}
     require(gate_iterations >= 1, "gate_iterations must be at least 1", gate_iterations=gate_iterations)
     task = {"dimension": d, "noise": noise}
-    figure = Figure("figure 3", "figure3", trials, seed, more, task, samples, iterations)
+    figure = Figure("figure 3", trials, seed, more, task, samples, iterations)
     found = _with_best(figure, axes, iterations)
     return found.assign(gates_alone=_gates_alone(trials, seed, gate_iterations, more))
 
 
 def _gates_alone(trials: int, seed: int, iterations: int, more: dict[str, Any]) -> xr.DataArray:
     """Panel (a) of figure 3."""
-    figure = Figure("figure 3", "figure3", trials, seed, more, {"experts": 2, "dimension": 10}, 2000, iterations)
+    figure = Figure("figure 3", trials, seed, more, {"experts": 2, "dimension": 10}, 2000, iterations)
     axes = {"algorithm": ("spectral", "spectral-gradient")}
     found = figure.fill(curve_cells, axes, _CURVES, {"iteration": np.arange(iterations + 1)})["gating_fit"]
     found = found.transpose("algorithm", "iteration", "trial")
@@ -213,7 +213,7 @@ def figure4(
     """
     axes = {"samples": listed(samples), "algorithm": listed(methods)}
     task = {"experts": k, "dimension": d, "noise": noise}
-    figure = Figure("figure 4", "figure4", trials, seed, more, task, iterations=iterations)
+    figure = Figure("figure 4", trials, seed, more, task, iterations=iterations)
     return _with_best(figure, axes, iterations)
 
 
@@ -255,7 +255,7 @@ def figure5(
     """
     axes = {"activation": listed(activation), "noise": listed(noise), "algorithm": listed(methods)}
     task = {"experts": k, "dimension": d}
-    figure = Figure("figure 5", "figure5", trials, seed, more, task, samples, iterations)
+    figure = Figure("figure 5", trials, seed, more, task, samples, iterations)
     return _with_best(figure, axes, iterations)
 
 

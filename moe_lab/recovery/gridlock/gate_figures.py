@@ -69,7 +69,7 @@ def gates_by_moments(
     require(set(names) <= set(GATES_ALONE), f"methods must be among {', '.join(GATES_ALONE)}", methods=names)
     require(set(sources) <= {"estimated", "true"}, "regressors must be among estimated, true", regressors=sources)
     task = {"experts": 2, "dimension": 10, "noise": noise, "first_share": first_share}
-    figure = Figure("theorem 3", "gates_by_moments", trials, seed, more, task)
+    figure = Figure("theorem 3", trials, seed, more, task)
     axes = {"gating": listed(gating), "samples": listed(samples), "regressors": sources, "algorithm": names}
     return figure.fill(gate_cells, axes, _MEASURES)
 

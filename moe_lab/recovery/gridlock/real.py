@@ -114,7 +114,7 @@ def figure6(
     result = xr.Dataset({"test_error": (("algorithm", "trial"), errors, about)}, coords)
     about_data: dict[str, Any] = {"source": source, "data": json.dumps({"rows": rows, "features": list(data.features)})}
     about_data["settled"] = {"download": None}  # it changes no result
-    result.attrs = Figure("figure 6", "figure6", trials, seed, {}).about([run.record()], **about_data)
+    result.attrs = Figure("figure 6", trials, seed, {}).about([run.record()], **about_data)
     return result
 
 

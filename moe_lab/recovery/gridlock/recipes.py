@@ -11,7 +11,7 @@ from moe_lab.core import figure
 from moe_lab.core.config import require
 from moe_lab.core.grid import Point, checked_axes, points_of
 from moe_lab.core.training import Measure
-from moe_lab.core.trials import where
+from moe_lab.core.trials import device_labels
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, Run, Spectral
 
@@ -169,6 +169,6 @@ class Figure(figure.Figure):
         """Checks every grid point, and returns the attrs of the results without their call; see `fill`."""
         points = points_of(checked_axes(axes))
         runs = [run_of(point, trials=self.trials, seed=self.seed, **self.how()) for point in points]
-        device = where(runs)  # refuses one that is not there before any work
+        device = device_labels(runs)  # refuses one that is not there before any work
         records = [{"point": point, **run.record()} for point, run in zip(points, runs, strict=True)]
         return self.about(records, device)

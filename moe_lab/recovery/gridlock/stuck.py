@@ -116,7 +116,7 @@ def plan_of(
     task = {"dimension": d, "noise": noise, "regressors": regressors}
     gates = Spectral().gate_iterations
     iterations = {name: joint_iterations for name in possible} | {"spectral+em": gates + spectral_iterations}
-    figure = Figure("section 4.3", "stuck_rate", trials, seed, more, task, iterations=iterations)
+    figure = Figure("section 4.3", trials, seed, more, task, iterations=iterations)
     axes = {"k": listed(k), "samples": listed(samples), "algorithm": names}
     return Plan(figure, axes, {"window": window, "gain": gain})
 

@@ -12,7 +12,7 @@ from moe_lab.core.memory import check
 from moe_lab.core.origins import origin_of
 from moe_lab.core.signatures import with_notebook, with_settings_of
 from moe_lab.core.training import Measure, Snapshot
-from moe_lab.core.trials import on_one_thread, placement, threads_for
+from moe_lab.core.trials import device_and_dtype, on_one_thread, threads_for
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Samples
 from moe_lab.recovery.em import State, em, posterior
@@ -56,7 +56,7 @@ def train(model: Method, task: MixtureTask, **settings: Any) -> Iterator[Snapsho
 
 def train_run(run: Run) -> Iterator[Snapshot]:
     """Runs `train` for a given Run."""
-    device, _ = placement(run)
+    device, _ = device_and_dtype(run)
     return on_one_thread(_snapshots(run, device), device)
 
 
@@ -72,7 +72,7 @@ def _snapshots(run: Run, device: torch.device) -> Iterator[Snapshot]:
 
 def samples_of(run: Run) -> Samples:
     """The samples of a run."""
-    device, dtype = placement(run)
+    device, dtype = device_and_dtype(run)
     check(run.memory, run.trials, device)
     return run.task.sample(run.samples, trials=run.trial_numbers, seed=run.seed, device=device, dtype=dtype)
 

@@ -30,7 +30,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.training import collect
-from moe_lab.core.trials import where
+from moe_lab.core.trials import device_labels
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.landscape.gru import CONVENTIONS, GRU, gap_by_sharpness
 from moe_lab.recovery.landscape.run import PAPER_TASK, RECIPES, L2Loss, L4Loss, LogLoss, LossRun
@@ -61,7 +61,7 @@ class Figure(figure.Figure):
 
     def attrs_of(self, *runs: LossRun, **more: Any) -> dict[str, Any]:
         """The attrs of the results of some runs, without their call."""
-        return self.about([run.record() for run in runs], where(runs), **more)
+        return self.about([run.record() for run in runs], device_labels(runs), **more)
 
 
 @reproducible()
@@ -87,7 +87,7 @@ def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, ever
     """
     changes = {} if steps is None else {"steps": steps}
     models: dict[str, L4Loss | L2Loss] = {"L4": RECIPES["fresh"].model.replace(**changes), "l2": L2Loss(**changes)}
-    figure = Figure("figure 2 (a)", "l4_against_l2", trials, seed, more, every)
+    figure = Figure("figure 2 (a)", trials, seed, more, every)
     runs = [figure.run(model) for model in models.values()]
     found = [collect(descend_run(run)) for run in runs]
     errors = xr.concat([one["regressor_error"] for one in found], dim="loss").assign_coords(loss=list(models))
@@ -119,7 +119,7 @@ def gates_given_regressors(
     Raises:
       ValueError: a wrong value or combination, before anything is descended.
     """
-    figure = Figure("figure 2 (b)", "gates_given_regressors", trials, seed, more, every)
+    figure = Figure("figure 2 (b)", trials, seed, more, every)
     first = {"steps": regressor_steps}
     before = {"L4": RECIPES["fresh"].model.replace(**first), "l2": L2Loss(**first), "true": None}
     runs = [figure.run(LogLoss(regressors=model, steps=steps)) for model in before.values()]
@@ -150,7 +150,7 @@ def random_gates(
     Raises:
       ValueError: a wrong value or combination, before anything is descended.
     """
-    figure = Figure("figure 3", "random_gates", trials, seed, {"gating": "random"} | more, every)
+    figure = Figure("figure 3", trials, seed, {"gating": "random"} | more, every)
     first = RECIPES["fresh"].model.replace(steps=regressor_steps)
     second = LogLoss(regressors=first, steps=steps)
     runs = [figure.run(first), figure.run(second, record_every=max(1, every // 10))]
@@ -187,7 +187,7 @@ def small_batches(
     sizes = tuple(int(size) for size in np.atleast_1d(np.asarray(batches)))
     require(len(set(sizes)) == len(sizes) > 0, "batches must be different batch sizes, at least one", batches=sizes)
     model = RECIPES["small"].model.replace(**({} if steps is None else {"steps": steps}))
-    figure = Figure("figure 4", "small_batches", trials, seed, more, every)
+    figure = Figure("figure 4", trials, seed, more, every)
     runs = [figure.run(model, **{"dimension": 5} | more, batch=size) for size in sizes]
     data = xr.concat([collect(descend_run(run))[["regressor_error"]] for run in runs], dim="batch")
     data = data.assign_coords(batch=("batch", list(sizes), {"units": "samples", "long_name": "samples in a batch"}))
@@ -231,7 +231,7 @@ def loss_surface(
     require(loss in _LOSSES, "loss must be 'L4' or 'l2'", loss=loss)
     changes = {} if steps is None else {"steps": steps}
     model = L4Loss(**changes) if loss == "L4" else L2Loss(**changes)
-    figure = Figure("loss surface", "loss_surface", 1, seed, more, every)
+    figure = Figure("loss surface", 1, seed, more, every)
     run = figure.run(model, first_trial=trial)
     data = surface(run, plane, resolution, samples)
     return data.assign_attrs(figure.attrs_of(run))
@@ -277,7 +277,7 @@ def gate_sharpness(
     data = xr.Dataset(coords=coords)
     data["median"] = dims, np.median(found, axis=3), {"long_name": "median over samples of a unit's largest gap"}
     data["largest"] = dims, found.max(axis=3), {"long_name": "largest gap of a unit in any sample"}
-    about = Figure("section 2", "gate_sharpness", cells, seed, {}).about([], settled={"sharpness": betas})
+    about = Figure("section 2", cells, seed, {}).about([], settled={"sharpness": betas})
     return data.assign_attrs(about)
 
 

@@ -18,7 +18,7 @@ from moe_lab.core.memory import check
 from moe_lab.core.origins import origin_of
 from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Measure, Snapshot, TrialProgress
-from moe_lab.core.trials import on_one_thread, placement, stream
+from moe_lab.core.trials import device_and_dtype, on_one_thread, stream
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Parameters, Samples
 from moe_lab.recovery.em import State
@@ -66,7 +66,7 @@ def descend(model: Descent, task: MixtureTask, **settings: Any) -> Iterator[Snap
 
 def descend_run(run: LossRun) -> Iterator[Snapshot]:
     """Runs `descend` for a given LossRun."""
-    device, dtype = placement(run)
+    device, dtype = device_and_dtype(run)
     check(run.memory, run.trials, device)
     if any(isinstance(stage, L4Loss) for stage in run.stages):
         transforms(run.task.g, run.task.noise)

@@ -12,7 +12,7 @@ from torch import Tensor
 from moe_lab.core.optimizers import Sgd, changed_by
 from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.training import Measure, Snapshot
-from moe_lab.core.trials import placement, stream
+from moe_lab.core.trials import device_and_dtype, stream
 from moe_lab.vision.layers import about_operations
 from moe_lab.vision.patches.data import Samples, cells_in
 from moe_lab.vision.patches.model import Model, PatchWRN
@@ -66,7 +66,7 @@ def train(model: Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
 
 def train_run(run: Run) -> Iterator[Snapshot]:
     """Runs `train` for a given Run."""
-    device, dtype = placement(run)
+    device, dtype = device_and_dtype(run)
     where: dict[str, Any] = {"trials": run.trial_numbers, "seed": run.seed, "device": device, "dtype": dtype}
     train = run.task.sample(run.samples, split="train", **where)
     test = run.task.sample(run.test_samples, split="test", **where)

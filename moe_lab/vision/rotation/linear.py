@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.core.config import require
-from moe_lab.core.trials import placement
+from moe_lab.core.trials import device_and_dtype
 from moe_lab.vision.rotation.data import Samples
 from moe_lab.vision.rotation.run import Run
 
@@ -28,7 +28,7 @@ def fitted(run: Run) -> dict[str, Float[np.ndarray, " T"]]:
       ValueError: the task has more than two classes.
     """
     require(run.task.classes == 2, "a linear function tells two classes apart", classes=run.task.classes)
-    device, _ = placement(run)
+    device, _ = device_and_dtype(run)
     where: dict[str, Any] = {"trials": run.trial_numbers, "seed": run.seed, "device": device, "dtype": torch.float64}
     samples = {
         "train": run.task.sample(run.samples, split="train", **where),

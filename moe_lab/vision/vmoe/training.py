@@ -21,7 +21,7 @@ from torch.nn import functional
 from moe_lab.core.config import Config, knob, require
 from moe_lab.core.devices import choose
 from moe_lab.core.errors import OperationError
-from moe_lab.core.graphs import Replay, to_device
+from moe_lab.core.graphs import CapturedStep, to_device
 from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.optimizers import Adam, Optimizer, Sgd, changed_by, clipped
 from moe_lab.core.origins import origin
@@ -131,7 +131,7 @@ class Training(TrialProgress):
         )
         self._loss = torch.full((), math.nan, device=self.device)  # of the last step
         self._sound = torch.ones((), dtype=torch.bool, device=self.device)  # whether every loss was finite
-        self._replay: Replay | None = None
+        self._captured_step: CapturedStep | None = None
         self._norms = self._router_norms()
 
     def snapshots(self) -> Iterator[Snapshot]:
@@ -162,10 +162,10 @@ class Training(TrialProgress):
         batch = run.task.sample(run.batch, "train", self._data)
         noise = self.model.noise(run.batch, self._noise).values()
         given = [to_device(values, self.device) for values in (*batch, *noise)]
-        if self._replay is None:
+        if self._captured_step is None:
             changed = changed_by([self._optimizer], self.model)
-            self._replay = Replay(self._update, (*changed, self._loss, self._sound), given)
-        self._replay(*given)
+            self._captured_step = CapturedStep(self._update, (*changed, self._loss, self._sound), given)
+        self._captured_step(*given)
         self.step += 1
 
     def _update(self, images: Tensor, labels: Tensor, *noise: Tensor) -> None:

@@ -10,13 +10,13 @@ from moe_lab_papers.claim import Claim
 from moe_lab_papers.erratum import Erratum
 
 CLAIMS: tuple[Claim, ...] = (
-    *mixtures.CLAIMS,
-    *singles.CLAIMS,
-    *tables.CLAIMS,
-    *linear_experts.CLAIMS,
-    *figures.CLAIMS,
-    *theorems.CLAIMS,
-    *lemmas.CLAIMS,
-    *deep.CLAIMS,
+    *mixtures.paper.claims,
+    *singles.paper.claims,
+    *tables.paper.claims,
+    *linear_experts.paper.claims,
+    *figures.paper.claims,
+    *theorems.paper.claims,
+    *lemmas.paper.claims,
+    *deep.paper.claims,
 )
-ERRATA: tuple[Erratum, ...] = errata.ERRATA
+ERRATA: tuple[Erratum, ...] = tuple(errata.paper.errata)

@@ -11,152 +11,122 @@ soft routing, with all experts, the paper states only that it takes time.
 
 from __future__ import annotations
 
-from functools import partial
-
 import xarray as xr
 
-from moe_lab_papers.chen2022.sources import MEASURES
-from moe_lab_papers.claim import (
-    Claim,
-    Measurement,
-    Published,
-    Rule,
-    at_least,
-    half_to_double,
-    near,
-    selected,
-    share_from,
-)
+from moe_lab_papers.chen2022 import lemma_measures, measures
+from moe_lab_papers.paper import Paper, budgets, says
+from moe_lab_papers.ranges import at_least, factor_of_two, plus_minus, share_from
+from moe_lab_papers.readers import at, reader
 
-_MEASURES = "moe_lab_papers.chen2022.lemma_measures"
-_EXPERTS = 8
-START = Measurement.sized(
-    name="chen2022/lemmas-start",
-    function=f"{_MEASURES}:before_training",
-    sizes={"trials": (100, 100), "tries": (20_000, 400_000)},
+paper = Paper("chen2022")
+
+start = paper.measure(
+    "lemmas-start",
+    lemma_measures.before_training,
     seconds=(1.5, 8),
+    unit="power",
+    trials=100,
+    tries=budgets(20_000, 400_000),
 )
-EXPLORATION = Measurement.sized(
-    name="chen2022/lemmas-exploration",
-    function=f"{_MEASURES}:exploration_powers",
-    sizes={"starts": ((0.0025, 0.01, 0.04), (0.0025, 0.01, 0.04)), "samples": (8000, 16000), "trials": (10, 20)},
+for name, words in (
+    ("centers", "the sum of y beta^3"),
+    ("features", "the sum of alpha^3 less its expectation"),
+):
+    start.claim(
+        f"lemmaD.1/{name}",
+        f"over a cluster's samples, {words} grows as the root of n",
+        at(name),
+        says(0.5, "power of n, up to logarithms").agrees(plus_minus(0.1)),
+    )
+for name, value, words in (
+    ("norm", 0.0, "norm of a noise patch does not grow with d"),
+    ("signal", -0.5, "product of a noise patch with a signal falls as the root of d"),
+    ("other", -0.5, "product of two noise patches falls as the root of d"),
+):
+    start.claim(
+        f"lemmaD.2/{name}",
+        f"the largest {words}",
+        at(name),
+        says(value, "power of d, up to logarithms").agrees(plus_minus(0.1), in_kind=plus_minus(0.2)),
+        "the largest of all pairs of 800 patches falls faster between d = 50 and 800, by its logarithms",
+    )
+
+_FAR = "d = 50 and sigma_0 from .0025 to .04 are far from the limit: other filters of an expert grow with its best one"
+exploration = paper.measure(
+    "lemmas-exploration",
+    lemma_measures.exploration_powers,
     seconds=(2, 8),
+    unit="power of sigma_0",
+    starts=(0.0025, 0.01, 0.04),
+    samples=budgets(8000, 16000),
+    trials=budgets(10, 20),
 )
-SOFT = Measurement.sized(
-    name="chen2022/soft-routing",
-    function=f"{MEASURES}:soft_routing",
-    sizes={"samples": (4000, 16000), "steps": (4, 4), "repeats": (9, 9)},
-    seconds=(1, 5),
+exploration.claim(
+    "lemmaD.4/best-filter",
+    "before training every expert has a filter whose product with a label signal is at least .01 sigma_0",
+    at("start"),
+    says(0.01, "sigma_0", bound="at least").agrees(at_least, of="lowest"),
+)
+exploration.claim(
+    "lemmaE.4/uniform-routing",
+    "until the end of the exploration stage every expert gets a sample with probability 1/M, up to a difference that "
+    "vanishes as sigma_0^1.5",
+    at("uneven"),
+    says(1.5, "as sigma_0 becomes small", bound="at least").agrees(at_least),
+)
+exploration.claim(
+    "lemmaE.6/best-filter",
+    "at the end of the exploration stage an expert's best filter has grown to the order of sigma_0^.5",
+    at("own"),
+    says(0.5).agrees(plus_minus(0.1), factor_of_two()),
+    _FAR,
+)
+exploration.claim(
+    "lemmaE.6/other-filters",
+    "all other products of filters and signals are of the order of sigma_0 still",
+    at("other"),
+    says(1, "up to logarithms").agrees(plus_minus(0.1), factor_of_two()),
+    _FAR,
+)
+exploration.claim(
+    "lemmaE.7/gradient-along-signal",
+    "at its end an expert's gradient is along its label signal, at its best filter, up to sigma_0^.1: the smallest "
+    "share over 1 - sigma_0^.1",
+    at("along"),
+    says(1, bound="at least").agrees(at_least),
+    "with few samples noise patches hide it: .2 to .5 from 1,000, 1.1 to 1.5 from 8,000 and 16,000",
+)
+exploration.claim(
+    "section5/equal-loads",
+    "experts of one group get almost the same amount of data, at the end of the exploration stage: the smallest "
+    "expected load of a group over its largest",
+    at("loads"),
+    says(1, "almost").agrees(share_from(0.9), in_kind=share_from(0.5)),
+    where="section 5, key techniques 2 and 3, and eq. 5.1",
+    unit="",
 )
 
-_start = partial(Claim, measurement=START, unit="power")
-_exploration = partial(Claim, measurement=EXPLORATION, unit="power of sigma_0")
+_EXPERTS = 8
+soft = paper.measure(
+    "soft-routing", measures.soft_routing, seconds=(1, 5), samples=budgets(4000, 16000), steps=4, repeats=9
+)
 
 
-def _times(data: xr.Dataset) -> xr.DataArray:
+@reader
+def times(data: xr.Dataset) -> xr.DataArray:
     """How many times a step with one expert per sample takes with all, in the median of the turns."""
     seconds = data["seconds"]
     return (seconds.sel(experts_per_sample=_EXPERTS) / seconds.sel(experts_per_sample=1)).median("repeat")
 
 
-_FAR = "d = 50 and sigma_0 from .0025 to .04 are far from the limit: other filters of an expert grow with its best one"
-CLAIMS: tuple[Claim, ...] = (
-    *(
-        _start(
-            id=f"chen2022/lemmaD.1/{name}",
-            where="lemma D.1",
-            statement=f"over a cluster's samples, {words} grows as the root of n",
-            published=Published(value=0.5, relation="power of n, up to logarithms"),
-            read=selected(name),
-            rule=Rule(agrees=near(0.5, 0.1)),
-        )
-        for name, words in (
-            ("centers", "the sum of y beta^3"),
-            ("features", "the sum of alpha^3 less its expectation"),
-        )
-    ),
-    *(
-        _start(
-            id=f"chen2022/lemmaD.2/{name}",
-            where="lemma D.2",
-            statement=f"the largest {words}",
-            published=Published(value=value, relation="power of d, up to logarithms"),
-            read=selected(name),
-            rule=Rule(agrees=near(value, 0.1), in_kind=near(value, 0.2)),
-            reason="the largest of all pairs of 800 patches falls faster between d = 50 and 800, by its logarithms",
-        )
-        for name, value, words in (
-            ("norm", 0.0, "norm of a noise patch does not grow with d"),
-            ("signal", -0.5, "product of a noise patch with a signal falls as the root of d"),
-            ("other", -0.5, "product of two noise patches falls as the root of d"),
-        )
-    ),
-    _exploration(
-        id="chen2022/lemmaD.4/best-filter",
-        where="lemma D.4",
-        statement="before training every expert has a filter whose product with a label signal is at least .01 sigma_0",
-        published=Published(value=0.01, bound="at least", relation="sigma_0"),
-        read=selected("start"),
-        rule=Rule(agrees=at_least(0.01), of="lowest"),
-    ),
-    _exploration(
-        id="chen2022/lemmaE.4/uniform-routing",
-        where="lemma E.4",
-        statement="until the end of the exploration stage every expert gets a sample with probability 1/M, up to a "
-        "difference that vanishes as sigma_0^1.5",
-        published=Published(value=1.5, bound="at least", relation="as sigma_0 becomes small"),
-        read=selected("uneven"),
-        rule=Rule(agrees=at_least(1.5)),
-    ),
-    _exploration(
-        id="chen2022/lemmaE.6/best-filter",
-        where="lemma E.6",
-        statement="at the end of the exploration stage an expert's best filter has grown to the order of sigma_0^.5",
-        published=Published(value=0.5),
-        read=selected("own"),
-        rule=Rule(agrees=near(0.5, 0.1), in_kind=half_to_double(0.5)),
-        reason=_FAR,
-    ),
-    _exploration(
-        id="chen2022/lemmaE.6/other-filters",
-        where="lemma E.6",
-        statement="all other products of filters and signals are of the order of sigma_0 still",
-        published=Published(value=1, relation="up to logarithms"),
-        read=selected("other"),
-        rule=Rule(agrees=near(1, 0.1), in_kind=half_to_double(1)),
-        reason=_FAR,
-    ),
-    _exploration(
-        id="chen2022/lemmaE.7/gradient-along-signal",
-        where="lemma E.7",
-        statement="at its end an expert's gradient is along its label signal, at its best filter, up to sigma_0^.1: "
-        "the smallest share over 1 - sigma_0^.1",
-        published=Published(value=1, bound="at least"),
-        read=selected("along"),
-        rule=Rule(agrees=at_least(1)),
-        reason="with few samples noise patches hide it: .2 to .5 from 1,000, 1.1 to 1.5 from 8,000 and 16,000",
-    ),
-    Claim(
-        id="chen2022/section5/equal-loads",
-        where="section 5, key techniques 2 and 3, and eq. 5.1",
-        statement="experts of one group get almost the same amount of data, at the end of the exploration stage: the "
-        "smallest expected load of a group over its largest",
-        published=Published(value=1, relation="almost"),
-        measurement=EXPLORATION,
-        read=selected("loads"),
-        rule=Rule(agrees=share_from(0.9), in_kind=share_from(0.5)),
-    ),
-    Claim(
-        id="chen2022/section3.2/soft-routing-time",
-        where="section 3.2 and section 5, main difficulty 1",
-        statement="soft routing, which uses all eight experts for every sample, takes much more time than switch "
-        "routing: that of a training step over that of one expert per sample",
-        published=Published(relation="time consuming; switch routing greatly reduces the time"),
-        measurement=SOFT,
-        read=_times,
-        rule=Rule(in_kind=(2.0, 2.0 * _EXPERTS)),
-        reason="the paper has no number: twice the time counts as much more, and more than twice the eightfold "
-        "operations of the experts as another effect; 2.6 to 4.6 on a busy machine",
-        unit="times",
-    ),
+soft.claim(
+    "section3.2/soft-routing-time",
+    "soft routing, which uses all eight experts for every sample, takes much more time than switch routing: that of a "
+    "training step over that of one expert per sample",
+    times(),
+    says("time consuming; switch routing greatly reduces the time").in_kind((2.0, 2.0 * _EXPERTS)),
+    "the paper has no number: twice the time counts as much more, and more than twice the eightfold operations of the "
+    "experts as another effect; 2.6 to 4.6 on a busy machine",
+    where="section 3.2 and section 5, main difficulty 1",
+    unit="times",
 )

@@ -6,55 +6,16 @@ And that an ensemble does not help single experts, which theorem 4.1 bounds in t
 from __future__ import annotations
 
 from moe_lab.specialization.published import published
-from moe_lab_papers.chen2022.linear_measures import FIGURE_1
+from moe_lab_papers.chen2022 import linear_measures as measures
+from moe_lab_papers.chen2022 import tables
 from moe_lab_papers.chen2022.mixtures import SETTINGS
-from moe_lab_papers.chen2022.tables import TABLE_6, TABLE_9
-from moe_lab_papers.claim import (
-    ROUNDING,
-    Claim,
-    Measurement,
-    Published,
-    Rule,
-    at_least,
-    near,
-    nearer,
-    selected,
-    share_from,
-)
+from moe_lab_papers.paper import Paper, budgets, says
+from moe_lab_papers.ranges import ROUNDING, at_least, nearer, plus_minus, share_from
+from moe_lab_papers.readers import at
 
-_MEASURES = "moe_lab_papers.chen2022.linear_measures"
-REPRESENTED = Measurement.sized(
-    name="chen2022/linear-mixture",
-    function=f"{_MEASURES}:linear_mixture",
-    sizes={"settings": ((FIGURE_1, *SETTINGS), (FIGURE_1, *SETTINGS)), "trials": (4, 20), "samples": (4000, 16_000)},
-    seconds=(0.5, 6),
-)
-ENSEMBLES = Measurement.sized(
-    name="chen2022/ensembles",
-    function=f"{_MEASURES}:ensembles",
-    sizes={"sizes": ((1, 4, 16), (1, 4, 16, 64)), "trials": (6, 40), "samples": (200, 500)},
-    seconds=(1, 40),
-)
+paper = Paper("chen2022")
 
-
-def _balanced(setting: int) -> Claim:
-    """A cell of table 9: within its published deviation, or nearer to it than to nonlinear and to single experts."""
-    theirs = published("table 9").sel(setting=setting, model="moe-linear")
-    value, spread = float(theirs["test_accuracy"]), float(theirs["test_accuracy_std"])
-    beside = published("table 3")["test_accuracy"].sel(setting=setting)
-    low, high = (nearer(value, float(beside.sel(model=model))) for model in ("single-linear", "moe-cubic"))
-    return Claim(
-        id=f"chen2022/table9/setting{setting}-linear",
-        where=f"table 9, setting {setting}",
-        statement=f"With the load-balancing loss eight linear experts reach only {100 * value:.2f} % of the test "
-        f"samples in setting {setting}",
-        published=Published(value=value, spread=spread),
-        measurement=TABLE_9,
-        read=selected("test_accuracy", setting=setting, model="moe-linear"),
-        rule=Rule(agrees=near(value, spread), in_kind=(low, high)),
-        reason=f"{_WEIGHT}: {_BY_SEED[setting]} at seeds 0 to 2",
-    )
-
+table_9, table_6 = paper.again(tables.table_9), paper.again(tables.table_6)
 
 _WEIGHT = (
     "the weight of the loss is not published for these data, and decides: that of the paper's images, .001, leaves .98 "
@@ -66,53 +27,77 @@ _BY_SEED = {
     3: "linear experts have .982, .978 and .987",
     4: "linear experts have .948, .937 and .934",
 }
+for setting in SETTINGS:
+    theirs = published("table 9").sel(setting=setting, model="moe-linear")
+    value, spread = float(theirs["test_accuracy"]), float(theirs["test_accuracy_std"])
+    beside = published("table 3")["test_accuracy"].sel(setting=setting)
+    low, high = (nearer(value, float(beside.sel(model=model))) for model in ("single-linear", "moe-cubic"))
+    table_9.claim(
+        f"table9/setting{setting}-linear",
+        f"With the load-balancing loss eight linear experts reach only {100 * value:.2f} % of the test samples in "
+        f"setting {setting}",
+        at("test_accuracy", setting=setting, model="moe-linear"),
+        says(value, spread=spread).agrees(plus_minus(spread), in_kind=(low, high)),  # nearer than to other models
+        f"{_WEIGHT}: {_BY_SEED[setting]} at seeds 0 to 2",
+        where=f"table 9, setting {setting}",
+    )
 
 _ALONE = float(published("table 6")["test_accuracy"])
 _OF_NONLINEAR = float(published("table 5")["test_accuracy"])
 _SPREAD = float(published("table 1")["test_accuracy_std"].sel(setting=1, model="moe-linear"))
+table_6.claim(
+    "table6/accuracy",
+    f"The accuracy of linear experts under such a dispatch is lower, at {100 * _ALONE:.2f} %",
+    at("test_accuracy"),
+    says(_ALONE, "one training in setting 1").agrees(
+        plus_minus(_SPREAD), in_kind=(_ALONE - _SPREAD, nearer(_ALONE, _OF_NONLINEAR))
+    ),
+    "the table shows one training, which is more than a published deviation below the mean of table 1, .930; ours are "
+    "near that mean: .940, .928 and .941 at seeds 0 to 2",
+    where="table 6, caption",
+)
 
-CLAIMS: tuple[Claim, ...] = (
-    *(_balanced(setting) for setting in SETTINGS),
-    Claim(
-        id="chen2022/table6/accuracy",
-        where="table 6, caption",
-        statement=f"The accuracy of linear experts under such a dispatch is lower, at {100 * _ALONE:.2f} %",
-        published=Published(value=_ALONE, relation="one training in setting 1"),
-        measurement=TABLE_6,
-        read=lambda data: data["test_accuracy"],
-        rule=Rule(agrees=near(_ALONE, _SPREAD), in_kind=(_ALONE - _SPREAD, nearer(_ALONE, _OF_NONLINEAR))),
-        reason="the table shows one training, which is more than a published deviation below the mean of table 1, "
-        ".930; ours are near that mean: .940, .928 and .941 at seeds 0 to 2",
+represented = paper.measure(
+    "linear-mixture",
+    measures.linear_mixture,
+    seconds=(0.5, 6),
+    settings=(measures.FIGURE_1, *SETTINGS),
+    trials=budgets(4, 20),
+    samples=budgets(4000, 16_000),
+)
+represented.claim(
+    "section1/linear-represents",
+    "A mixture of linear experts can represent the labels of figure 1's data with 100 % accuracy: the one whose "
+    "filters are the label signals and whose routers are the cluster centers",
+    at("test_accuracy", setting=measures.FIGURE_1),
+    says(1.0).agrees(share_from(0.999)),
+    where="section 1, with figure 1",
+)
+represented.claim(
+    "section1/linear-represents-all-settings",
+    "The same mixture represents the labels of settings 1 to 4 with 100 % accuracy",
+    at("test_accuracy", setting=[str(setting) for setting in SETTINGS], lowest="setting"),
+    says(1.0, "of 'this data distribution'").agrees(share_from(0.999), in_kind=share_from(0.99)),
+    "In settings 2 and 4 the random noise, with sigma_p = 2, changes the sign of an answer or the choice of an expert "
+    "in one of 200 samples; with sigma_p = 1 in none of thousands",
+    where="section 1 and appendix A.2",
+)
+
+ensembles = paper.measure(
+    "ensembles",
+    measures.ensembles,
+    seconds=(1, 40),
+    sizes=budgets((1, 4, 16), (1, 4, 16, 64)),
+    trials=budgets(6, 40),
+    samples=budgets(200, 500),
+)
+ensembles.claim(
+    "theorem4.1/ensemble",
+    "An ensemble of single experts, too, errs on an eighth at least, with 4 and with 16 of them, where each errs on "
+    "more by itself",
+    at("ensemble", lowest="size"),
+    says(0.125, "an ensemble still has the theorem's form", bound="at least").agrees(
+        at_least(0.125 - ROUNDING), of="lowest"
     ),
-    Claim(
-        id="chen2022/section1/linear-represents",
-        where="section 1, with figure 1",
-        statement="A mixture of linear experts can represent the labels of figure 1's data with 100 % accuracy: the "
-        "one whose filters are the label signals and whose routers are the cluster centers",
-        published=Published(value=1.0),
-        measurement=REPRESENTED,
-        read=selected("test_accuracy", setting=FIGURE_1),
-        rule=Rule(agrees=share_from(0.999)),
-    ),
-    Claim(
-        id="chen2022/section1/linear-represents-all-settings",
-        where="section 1 and appendix A.2",
-        statement="The same mixture represents the labels of settings 1 to 4 with 100 % accuracy",
-        published=Published(value=1.0, relation="of 'this data distribution'"),
-        measurement=REPRESENTED,
-        read=lambda data: data["test_accuracy"].sel(setting=[str(setting) for setting in SETTINGS]).min("setting"),
-        rule=Rule(agrees=share_from(0.999), in_kind=share_from(0.99)),
-        reason="In settings 2 and 4 the random noise, with sigma_p = 2, changes the sign of an answer or the choice of "
-        "an expert in one of 200 samples; with sigma_p = 1 in none of thousands",
-    ),
-    Claim(
-        id="chen2022/theorem4.1/ensemble",
-        where="section 4, below theorem 4.1",
-        statement="An ensemble of single experts, too, errs on an eighth at least, with 4 and with 16 of them, where "
-        "each errs on more by itself",
-        published=Published(value=0.125, bound="at least", relation="an ensemble still has the theorem's form"),
-        measurement=ENSEMBLES,
-        read=lambda data: data["ensemble"].min("size"),
-        rule=Rule(agrees=at_least(0.125 - ROUNDING), of="lowest"),
-    ),
+    where="section 4, below theorem 4.1",
 )

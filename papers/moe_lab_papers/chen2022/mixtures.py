@@ -14,24 +14,18 @@ saved as arrays they train with `specialization.ArrayTask`, and no claim judges 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import xarray as xr
 
+from moe_lab.specialization import figures
 from moe_lab.specialization.published import published
-from moe_lab_papers.chen2022.sources import FIGURES, PICTURE
-from moe_lab_papers.claim import (
-    ROUNDING,
-    Claim,
-    Measurement,
-    Published,
-    Range,
-    Rule,
-    near,
-    nearer,
-    selected,
-    share_from,
-    up_to,
-)
+from moe_lab_papers.paper import Measured, Paper, budgets, says
+from moe_lab_papers.ranges import ROUNDING, Range, near, nearer, share_from, up_to
+from moe_lab_papers.readers import at
+
+PICTURE = "moe_lab.specialization.plots:picture"
+paper = Paper("chen2022", picture=PICTURE)
 
 SETTINGS = (1, 2, 3, 4)
 KINDS = {"nonlinear": "cubic", "linear": "linear"}
@@ -52,62 +46,77 @@ PAPER_TRIALS = 40
 
 
 def of_table_3(
-    name: str, sees: str, seconds: tuple[float, float], quick: tuple[int, int], full: tuple[int, int], **more: object
-) -> Measurement:
-    """Table 3 for some models; quick and full are (samples, trials)."""
-    budgets = [{"settings": SETTINGS, "samples": n, "trials": trials, **more} for n, trials in (quick, full)]
-    return Measurement(
-        name=f"chen2022/{name}",
-        function=f"{FIGURES}:table3",
-        quick=budgets[0],
-        full=budgets[1],
+    paper: Paper,
+    name: str,
+    seconds: tuple[float, float],
+    quick: tuple[int, int],
+    full: tuple[int, int],
+    sees: str = "",
+    **more: Any,
+) -> Measured:
+    """Table 3 for some models, in a file's paper; quick and full are (samples, trials)."""
+    (few, trials), (many, more_trials) = quick, full
+    return paper.measure(
+        name,
+        figures.table3,
         seconds=seconds,
-        paper={"trials": PAPER_TRIALS},
         split=("settings", "setting"),
-        device=True,
-        picture=PICTURE if sees else "",  # single experts would leave the panel of entropies empty: see table 7
-        sees=sees,
+        sees=sees,  # single experts would leave the panel of entropies empty: see table 7
+        settings=SETTINGS,
+        samples=budgets(few, many),
+        trials=budgets(trials, more_trials, paper=PAPER_TRIALS),
+        **more,
     )
 
 
 MIXTURES = {
     ("nonlinear", "paper"): of_table_3(
-        name="table3-nonlinear",
-        sees="Cubic experts under algorithm 1: nearly every trial above 99 %, with an entropy near 0.",
+        paper,
+        "table3-nonlinear",
         seconds=(13, 74),
         quick=(4000, 6),
         full=(16000, 10),
+        sees="Cubic experts under algorithm 1: nearly every trial above 99 %, with an entropy near 0.",
         models=("moe-cubic",),
     ),
     ("linear", "paper"): of_table_3(
-        name="table3-linear",
-        sees="Linear experts under algorithm 1 lie above the stars of the paper, and their entropies stay high.",
+        paper,
+        "table3-linear",
         seconds=(30, 74),
         quick=(16000, 5),
         full=(16000, 10),
+        sees="Linear experts under algorithm 1 lie above the stars of the paper, and their entropies stay high.",
         models=("moe-linear",),
     ),
     ("nonlinear", "authors"): of_table_3(
-        name="table3-nonlinear-authors",
-        sees="Cubic experts with the authors' objective: medians at the stars of the paper, some trials far out.",
+        paper,
+        "table3-nonlinear-authors",
         seconds=(26, 124),
         quick=(8000, 4),
         full=(16000, 10),
+        sees="Cubic experts with the authors' objective: medians at the stars of the paper, some trials far out.",
         models=("moe-cubic",),
         objective="authors",
         one_data_set=False,
     ),
     ("linear", "authors"): of_table_3(
-        name="table3-linear-authors",
-        sees="Linear experts with the authors' objective: accuracies as low and entropies as high as the paper's "
-        "stars.",
+        paper,
+        "table3-linear-authors",
         seconds=(11, 96),
         quick=(4000, 6),
         full=(16000, 10),
+        sees="Linear experts with the authors' objective: accuracies as low and entropies as high as the paper's "
+        "stars.",
         models=("moe-linear",),
         objective="authors",
         one_data_set=False,
     ),
+}
+_REASONS = {
+    ("nonlinear", "paper"): f"{_BETTER}; {_SHARED}",
+    ("linear", "paper"): _NOT_LITERAL,
+    ("nonlinear", "authors"): _SHARED,
+    ("linear", "authors"): "",
 }
 
 
@@ -116,14 +125,6 @@ def place_of(setting: int) -> tuple[str, str]:
     return (
         ("table1", f"tables 1 and 3, setting {setting}") if setting < 3 else ("table3", f"table 3, setting {setting}")
     )
-
-
-_REASONS = {
-    ("nonlinear", "paper"): f"{_BETTER}; {_SHARED}",
-    ("linear", "paper"): _NOT_LITERAL,
-    ("nonlinear", "authors"): _SHARED,
-    ("linear", "authors"): "",
-}
 
 
 def _in_kind(kind: str, measure: str, theirs: xr.DataArray) -> Range:
@@ -142,36 +143,31 @@ def _agrees(value: float, away: float, entropy: bool) -> Range:
     return max(low, 0.0), min(high, MIXED[1] if entropy else 1 + ROUNDING)
 
 
-def _mixture(setting: int, kind: str, measure: str, objective: str) -> Claim:
+def _claim(setting: int, kind: str, measure: str, objective: str) -> None:
+    """Claims a number of table 3."""
     table = published("table 3").sel(setting=setting)
     theirs = table.sel(model=f"moe-{KINDS[kind]}")
     value, spread = float(theirs[measure]), float(theirs[f"{measure}_std"])
     entropy, authors = measure == "dispatch_entropy", objective == "authors"
     away = max(spread, 0.1 if entropy else 0.005)
-    rule = Rule(agrees=_agrees(value, away, entropy), in_kind=_in_kind(kind, measure, table[measure]))
     what = f"a dispatch entropy of {value:.3f} nats" if entropy else f"{100 * value:.2f} % of the test samples"
-    how = "with the authors' objective" if authors else "under algorithm 1"
+    how = "With the authors' objective" if authors else "Under algorithm 1"
     words = {("nonlinear", False): "reach", ("nonlinear", True): "come down to", ("linear", True): "keep"}
     verb = words.get((kind, entropy), "reach only")
     key, where = place_of(setting)
-    name = f"setting{setting}-{kind}" + ("-entropy" if entropy else "") + ("-authors" if authors else "")
-    return Claim(
-        id=f"chen2022/{key}/{name}",
+    MIXTURES[kind, objective].claim(
+        f"{key}/setting{setting}-{kind}" + ("-entropy" if entropy else "") + ("-authors" if authors else ""),
+        f"{how} eight {kind} experts {verb} {what}",
+        at(measure, setting=setting, model=f"moe-{KINDS[kind]}"),
+        says(value, spread=spread).agrees(_agrees(value, away, entropy), _in_kind(kind, measure, table[measure])),
+        _REASONS[kind, objective],
         where=where,
-        statement=f"{how[0].upper()}{how[1:]} eight {kind} experts {verb} {what}",
-        published=Published(value=value, spread=spread),
-        measurement=MIXTURES[kind, objective],
-        read=selected(measure, setting=setting, model=f"moe-{KINDS[kind]}"),
-        rule=rule,
-        reason=_REASONS[kind, objective],
         unit="nats" if entropy else "",
     )
 
 
-CLAIMS: tuple[Claim, ...] = tuple(
-    _mixture(setting=setting, kind=kind, measure=measure, objective=objective)
-    for objective in ("paper", "authors")
-    for setting in SETTINGS
-    for kind in KINDS
-    for measure in ("test_accuracy", "dispatch_entropy")
-)
+for objective in ("paper", "authors"):
+    for setting in SETTINGS:
+        for kind in KINDS:
+            for measure in ("test_accuracy", "dispatch_entropy"):
+                _claim(setting, kind, measure, objective)

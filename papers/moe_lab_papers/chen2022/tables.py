@@ -2,56 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import torch
 import xarray as xr
 
+from moe_lab.specialization import figures
+from moe_lab.specialization.embedding import dispatch_table
 from moe_lab.specialization.measures import dispatch_entropy
 from moe_lab.specialization.published import published
-from moe_lab_papers.chen2022.mixtures import MIXED, MIXTURES, SETTINGS
-from moe_lab_papers.chen2022.singles import accuracy
-from moe_lab_papers.chen2022.sources import FIGURES, PICTURE
-from moe_lab_papers.claim import (
-    Claim,
-    Measurement,
-    Published,
-    Rule,
-    half_to_double,
-    share_from,
-    up_to,
-)
+from moe_lab_papers.chen2022.mixtures import MIXED, MIXTURES, PICTURE, SETTINGS
+from moe_lab_papers.paper import Paper, budgets, says
+from moe_lab_papers.ranges import factor_of_two, share_from, up_to
+from moe_lab_papers.readers import at, difference, reader
 
-
-def _dispatch(place: str, kind: str, sees: str, objective: str, trial: int = 0) -> Measurement:
-    call = {"kind": kind, "setting": 1, "samples": 16000, "objective": objective, "trial": trial}
-    name = f"chen2022/{place.replace(' ', '')}"
-    return Measurement(
-        name=name,
-        function=f"{FIGURES}:dispatch_table",
-        quick=call,
-        full=call,
-        seconds=(2.5, 2.5),
-        device=True,
-        picture=PICTURE,
-        sees=sees,
-    )
-
-
-_TABLE_4 = _dispatch(
-    place="table 4", kind="nonlinear", sees="Every cubic expert gets one cluster or nothing.", objective="paper"
-)
-_TABLE_5 = _dispatch(
-    place="table 5",
-    kind="nonlinear",
-    sees="In another training, too, every cubic expert gets samples of one cluster, strays apart, or nothing.",
-    objective="paper",
-    trial=1,
-)
-TABLE_6 = _dispatch(
-    place="table 6", kind="linear", sees="Linear experts get a mixture of clusters.", objective="authors"
-)
+paper = Paper("chen2022", picture=PICTURE)
 
 
 def entropy_of(place: str) -> float:
@@ -60,10 +24,43 @@ def entropy_of(place: str) -> float:
     return float(dispatch_entropy(counts))
 
 
-def _largest_excess(data: xr.Dataset) -> np.ndarray:
+table_4 = paper.measure(
+    "table4",
+    dispatch_table,
+    seconds=(2.5, 2.5),
+    sees="Every cubic expert gets one cluster or nothing.",
+    kind="nonlinear",
+    setting=1,
+    samples=16000,
+    objective="paper",
+    trial=0,
+)
+
+
+@reader
+def largest_departure(data: xr.Dataset) -> np.ndarray:
+    """From equal loads before training, as a share of the samples."""
     loads = data["initial_dispatch"].sum("cluster")
     return np.abs(loads / loads.sum() - 1 / loads.sizes["expert"]).max().values
 
+
+table_4.claim(
+    "table4/initial-dispatch",
+    "Before training each of eight experts gets an eighth of the samples; measured is the largest departure",
+    largest_departure(),
+    says(0.0049, "the largest departure in table 4").agrees(
+        up_to(4 * (7 / 64 / 16000) ** 0.5)  # four standard errors of an eighth of the samples
+    ),
+    where="tables 4 to 6, initial dispatch",
+)
+table_4.claim(
+    "table4/one-cluster-or-nothing",
+    "Each nonlinear expert is given either no data or data that come from one cluster only: the entropy is 0",
+    at("dispatch_entropy"),
+    says(entropy_of("table 4"), f"{entropy_of('table 5'):.3f} in table 5").agrees(up_to(0.1)),
+    where="tables 4 and 5, final dispatch",
+    unit="nats",
+)
 
 _SERVING = 0.05
 """The share of the samples from which an expert is in use; of table 5, three have less than .001 and five over .08."""
@@ -80,104 +77,106 @@ def own_share(counts: xr.DataArray) -> float:
     return float(counts.max("cluster").sum() / counts.sum())
 
 
+@reader
+def experts_in_use(data: xr.Dataset) -> xr.DataArray:
+    """How many cubic experts are in use in setting 1."""
+    return in_use(data["dispatch"].sel(setting=1, model="moe-cubic"))
+
+
+@reader
+def own_cluster(data: xr.Dataset) -> float:
+    """The share of samples that belong to the most frequent cluster of their expert."""
+    return own_share(data["final_dispatch"])
+
+
 _TABLE_5_COUNTS = published("table 5")["final_dispatch"]
-_table_4 = partial(Claim, measurement=_TABLE_4)
-_table_5 = partial(Claim, measurement=_TABLE_5)
-_DISPATCH = (
-    _table_4(
-        id="chen2022/table4/initial-dispatch",
-        where="tables 4 to 6, initial dispatch",
-        statement="Before training each of eight experts gets an eighth of the samples; measured is the largest "
-        "departure",
-        published=Published(value=0.0049, relation="the largest departure in table 4"),
-        read=_largest_excess,
-        rule=Rule(agrees=up_to(4 * (7 / 64 / 16000) ** 0.5)),  # four standard errors of an eighth of the samples
+paper.again(MIXTURES["nonlinear", "paper"]).claim(
+    "table5/experts-in-use",
+    "Five of eight nonlinear experts, or four, share the four clusters; the others get a few samples",
+    experts_in_use(),
+    says(float(in_use(_TABLE_5_COUNTS)), "4 in table 4").agrees(
+        (4.0, 5.0),
+        in_kind=(4.0, 7.0),  # some expert is given no data
     ),
-    _table_4(
-        id="chen2022/table4/one-cluster-or-nothing",
-        where="tables 4 and 5, final dispatch",
-        statement="Each nonlinear expert is given either no data or data that come from one cluster only: the entropy "
-        "is 0",
-        published=Published(value=entropy_of("table 4"), relation=f"{entropy_of('table 5'):.3f} in table 5"),
-        read=lambda data: data["dispatch_entropy"],
-        rule=Rule(agrees=up_to(0.1)),
-        unit="nats",
-    ),
-    Claim(
-        id="chen2022/table5/experts-in-use",
-        where="table 5, final dispatch",
-        statement="Five of eight nonlinear experts, or four, share the four clusters; the others get a few samples",
-        published=Published(value=float(in_use(_TABLE_5_COUNTS)), relation="4 in table 4"),
-        measurement=MIXTURES["nonlinear", "paper"],
-        read=lambda data: in_use(data["dispatch"].sel(setting=1, model="moe-cubic")),
-        rule=Rule(agrees=(4.0, 5.0), in_kind=(4.0, 7.0)),  # in kind: some expert is given no data
-        reason="trainings scatter, and the paper shows two of them",
-        unit="experts",
-    ),
-    _table_5(
-        id="chen2022/table5/own-cluster",
-        where="table 5, final dispatch",
-        statement="Experts get samples of one cluster, strays apart, also where two of them share a cluster",
-        published=Published(value=own_share(_TABLE_5_COUNTS), relation="share of samples of the expert's own cluster"),
-        read=lambda data: own_share(data["final_dispatch"]),
-        rule=Rule(agrees=share_from(0.99)),
-    ),
-    _table_5(
-        id="chen2022/table5/accuracy",
-        where="tables 4 and 5, captions",
-        statement="The accuracy under such a dispatch is 100 % or very close to it",
-        published=Published(value=0.9995, relation="1 in table 4"),
-        read=lambda data: data["test_accuracy"],
-        rule=Rule(agrees=share_from(0.995)),
-    ),
-    Claim(
-        id="chen2022/table6/clusters-mixed",
-        where="table 6, final dispatch",
-        statement="A linear mixture's dispatch does not separate the clusters",
-        published=Published(value=entropy_of("table 6"), relation="clusters are not well separated"),
-        measurement=TABLE_6,
-        read=lambda data: data["dispatch_entropy"],
-        rule=Rule(agrees=(entropy_of("table 6") - 0.25, MIXED[1])),  # to log 4, the largest there is
-        unit="nats",
-    ),
+    "trainings scatter, and the paper shows two of them",
+    where="table 5, final dispatch",
+    unit="experts",
+)
+table_5 = paper.measure(
+    "table5",
+    dispatch_table,
+    seconds=(2.5, 2.5),
+    sees="In another training, too, every cubic expert gets samples of one cluster, strays apart, or nothing.",
+    kind="nonlinear",
+    setting=1,
+    samples=16000,
+    objective="paper",
+    trial=1,
+)
+table_5.claim(
+    "table5/own-cluster",
+    "Experts get samples of one cluster, strays apart, also where two of them share a cluster",
+    own_cluster(),
+    says(own_share(_TABLE_5_COUNTS), "share of samples of the expert's own cluster").agrees(share_from(0.99)),
+    where="table 5, final dispatch",
+)
+table_5.claim(
+    "table5/accuracy",
+    "The accuracy under such a dispatch is 100 % or very close to it",
+    at("test_accuracy"),
+    says(0.9995, "1 in table 4").agrees(share_from(0.995)),
+    where="tables 4 and 5, captions",
 )
 
+table_6 = paper.measure(
+    "table6",
+    dispatch_table,
+    seconds=(2.5, 2.5),
+    sees="Linear experts get a mixture of clusters.",
+    kind="linear",
+    setting=1,
+    samples=16000,
+    objective="authors",
+    trial=0,
+)
+table_6.claim(
+    "table6/clusters-mixed",
+    "A linear mixture's dispatch does not separate the clusters",
+    at("dispatch_entropy"),
+    says(entropy_of("table 6"), "clusters are not well separated").agrees(
+        (entropy_of("table 6") - 0.25, MIXED[1])  # to log 4, the largest there is
+    ),
+    where="table 6, final dispatch",
+    unit="nats",
+)
 
-TABLE_9 = Measurement(
-    name="chen2022/table9",
-    function=f"{FIGURES}:load_balancing",
-    quick={"settings": SETTINGS, "samples": 4000, "trials": 4, "objective": "authors", "one_data_set": False},
-    full={"settings": SETTINGS, "samples": 16000, "trials": 5, "objective": "authors", "one_data_set": False},
+table_9 = paper.measure(
+    "table9",
+    figures.load_balancing,
     seconds=(24, 120),
-    paper={"trials": 10},
     split=("settings", "setting"),
-    device=True,
-    picture=PICTURE,
     sees="Linear experts with the load-balancing loss keep a high entropy and stay below cubic ones without it.",
+    settings=SETTINGS,
+    samples=budgets(4000, 16000),
+    trials=budgets(4, 5, paper=10),
+    objective="authors",
+    one_data_set=False,
 )
 _LEAD = float(np.mean([5.65, 8.89, 4.87, 6.42])) / 100
-_BALANCING = (
-    Claim(
-        id="chen2022/table9/nonlinear-ahead",
-        where="table 9, all settings",
-        statement="Linear experts with the load-balancing loss stay below nonlinear ones without it",
-        published=Published(value=_LEAD, relation="the mean lead of nonlinear experts"),
-        measurement=TABLE_9,
-        read=lambda data: accuracy(data, "moe-cubic") - accuracy(data, "moe-linear"),
-        rule=Rule(in_kind=half_to_double(_LEAD)),
-        reason="the weight of the loss is not published for these data; from 16,000 samples the lead is smaller than "
-        "from 4,000, as linear experts gain more",
-    ),
-    Claim(
-        id="chen2022/table9/no-cure",
-        where="appendix A.2, load balancing loss",
-        statement="The load-balancing loss does not make linear experts divide the clusters: their entropy stays high",
-        published=Published(relation="load balancing is not the key to the success of the mixture"),
-        measurement=TABLE_9,
-        read=lambda data: data["dispatch_entropy"].sel(model="moe-linear").mean("setting"),
-        rule=Rule(in_kind=MIXED),
-        reason="the paper has no entropies for this loss",
-    ),
+table_9.claim(
+    "table9/nonlinear-ahead",
+    "Linear experts with the load-balancing loss stay below nonlinear ones without it",
+    difference("test_accuracy", model=("moe-cubic", "moe-linear")),
+    says(_LEAD, "the mean lead of nonlinear experts").in_kind(factor_of_two()),
+    "the weight of the loss is not published for these data; from 16,000 samples the lead is smaller than from 4,000, "
+    "as linear experts gain more",
+    where="table 9, all settings",
 )
-
-CLAIMS: tuple[Claim, ...] = (*_DISPATCH, *_BALANCING)
+table_9.claim(
+    "table9/no-cure",
+    "The load-balancing loss does not make linear experts divide the clusters: their entropy stays high",
+    at("dispatch_entropy", model="moe-linear", mean="setting"),
+    says("load balancing is not the key to the success of the mixture").in_kind(MIXED),
+    "the paper has no entropies for this loss",
+    where="appendix A.2, load balancing loss",
+)

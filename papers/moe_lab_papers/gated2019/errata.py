@@ -14,11 +14,21 @@ from moe_lab.recovery.landscape.gru import GRU, gap_by_sharpness
 from moe_lab.recovery.landscape.run import PAPER_TASK
 from moe_lab.recovery.printed import printed
 from moe_lab.recovery.transforms import polynomial, quadrature, transforms
-from moe_lab_papers.erratum import Erratum, compared
+from moe_lab_papers.erratum import compared
+from moe_lab_papers.paper import Paper
+
+paper = Paper("gated2019")
 
 _SIGMA = 0.5
 
 
+@paper.erratum(
+    "example2-beta-column",
+    "appendix B, example 2",
+    printed="sqrt(2/pi) + sigma^2, 1 + sigma^2, sqrt(2/pi) + sigma^2",
+    instead="sqrt(2/pi), 1, sqrt(2/pi)",
+    evidence="E[Y^2|Z] = g^2 + sigma^2 adds a constant, which no He_j with j > 0 sees",
+)
 def relu() -> Finding:
     """Example 2's system leaves moments of Q4; without sigma^2 in the column of beta it does not."""
     [theirs] = [form.polynomial for form in printed("relu", _SIGMA) if form.name == "Q4"]
@@ -31,6 +41,13 @@ def relu() -> Finding:
     return compared("example 2", corrected=right, printed=wrong, sentence="largest remaining E[S4 He_j]")
 
 
+@paper.erratum(
+    "q4-constant",
+    "section 3.1",
+    printed="3 + 3 sigma^4 - 6 sigma^2",
+    instead="3 (1 + sigma^2)^2",
+    evidence="the mean of Q4(y) is 0 only with it; no centred moment depends on it",
+)
 def constant() -> Finding:
     """Q4's constant makes its mean 0 for y ~ N(0, 1 + sigma^2)."""
     variance = 1 + _SIGMA**2
@@ -39,6 +56,13 @@ def constant() -> Finding:
     return compared("section 3.1, Q4", corrected=right, printed=wrong, sentence="E[Q4(y)] for linear experts")
 
 
+@paper.erratum(
+    "s4-sigma4",
+    "appendix B, S4(Z)",
+    printed="sigma^4",
+    instead="3 sigma^4",
+    evidence="the fourth moment of a normal",
+)
 def fourth_power() -> Finding:
     """E[Y^4 | Z] = g^4 + 6 g^2 sigma^2 + 3 sigma^4."""
     nodes, weights = quadrature()
@@ -51,6 +75,13 @@ def fourth_power() -> Finding:
     )
 
 
+@paper.erratum(
+    "eq4-sign",
+    "eq. 4",
+    printed="z_i(x) = sigma(w_i x)",
+    instead="z_i(x) = sigma(-w_i x)",
+    evidence="else it is not eq. 3",
+)
 def gate_sign() -> Finding:
     """Eq. 4 is eq. 3 in every coordinate where z = sigma(-w x)."""
     x, w, first, second = 0.8, 1.5, 2.0, -1.0
@@ -65,6 +96,13 @@ def gate_sign() -> Finding:
     )
 
 
+@paper.erratum(
+    "eq14-x",
+    "appendix D.3, eq. 14",
+    printed="-E[posterior - prior]",
+    instead="-E[(posterior - prior) x]",
+    evidence="as two lines before, and in D.4",
+)
 def gradient() -> Finding:
     """L_log's gradient by w_1 is -E[(posterior - prior) x]; eq. 14 has lost the x."""
     task = PAPER_TASK
@@ -82,6 +120,13 @@ def gradient() -> Finding:
     return compared("eq. 14", corrected=right, printed=wrong, sentence="distance to the gradient by autograd")
 
 
+@paper.erratum(
+    "eq5-reset",
+    "section 2, eq. 5",
+    printed="exact for W (r * h)",
+    instead="exact for r * (W h), as in torch",
+    evidence="unit i of W (r * h) contains the reset gates of all units",
+)
 def reset_gate() -> Finding:
     """With binary gates eq. 5 is torch's cell, not the one of section 2."""
     gaps = [
@@ -96,6 +141,13 @@ def reset_gate() -> Finding:
     )
 
 
+@paper.erratum(
+    "sigma-in-q4",
+    "appendix B",
+    printed="nothing about how Q4 depends on sigma",
+    instead="beta = beta0 - 6 sigma^2, gamma = gamma0 - 3 alpha sigma^2, c not",
+    evidence="solved at sigma = 0 and .5",
+)
 def shift() -> Finding:
     """sigma enters Q4 through beta and gamma: beta0 - 6 sigma^2, gamma0 - 3 alpha sigma^2, c not at all."""
     still, moved = (transforms("relu", sigma).q4 for sigma in (0.0, _SIGMA))
@@ -111,75 +163,18 @@ def shift() -> Finding:
     )
 
 
-ERRATA: tuple[Erratum, ...] = (
-    Erratum(
-        id="gated2019/example2-beta-column",
-        where="appendix B, example 2",
-        printed="sqrt(2/pi) + sigma^2, 1 + sigma^2, sqrt(2/pi) + sigma^2",
-        instead="sqrt(2/pi), 1, sqrt(2/pi)",
-        evidence="E[Y^2|Z] = g^2 + sigma^2 adds a constant, which no He_j with j > 0 sees",
-        check=relu,
-    ),
-    Erratum(
-        id="gated2019/q4-constant",
-        where="section 3.1",
-        printed="3 + 3 sigma^4 - 6 sigma^2",
-        instead="3 (1 + sigma^2)^2",
-        evidence="the mean of Q4(y) is 0 only with it; no centred moment depends on it",
-        check=constant,
-    ),
-    Erratum(
-        id="gated2019/s4-sigma4",
-        where="appendix B, S4(Z)",
-        printed="sigma^4",
-        instead="3 sigma^4",
-        evidence="the fourth moment of a normal",
-        check=fourth_power,
-    ),
-    Erratum(
-        id="gated2019/eq4-sign",
-        where="eq. 4",
-        printed="z_i(x) = sigma(w_i x)",
-        instead="z_i(x) = sigma(-w_i x)",
-        evidence="else it is not eq. 3",
-        check=gate_sign,
-    ),
-    Erratum(
-        id="gated2019/eq14-x",
-        where="appendix D.3, eq. 14",
-        printed="-E[posterior - prior]",
-        instead="-E[(posterior - prior) x]",
-        evidence="as two lines before, and in D.4",
-        check=gradient,
-    ),
-    Erratum(
-        id="gated2019/eq5-reset",
-        where="section 2, eq. 5",
-        printed="exact for W (r * h)",
-        instead="exact for r * (W h), as in torch",
-        evidence="unit i of W (r * h) contains the reset gates of all units",
-        check=reset_gate,
-    ),
-    Erratum(
-        id="gated2019/sigma-in-q4",
-        where="appendix B",
-        printed="nothing about how Q4 depends on sigma",
-        instead="beta = beta0 - 6 sigma^2, gamma = gamma0 - 3 alpha sigma^2, c not",
-        evidence="solved at sigma = 0 and .5",
-        check=shift,
-    ),
-    Erratum(
-        id="gated2019/example1-name",
-        where="appendix B, example 1",
-        printed="S3(y) = y^4 - 6 y^2 (1 + sigma^2)",
-        instead="Q4(y) is that",
-        evidence="S3 is a name of the other paper",
-    ),
-    Erratum(
-        id="gated2019/weights",
-        where="section 4",
-        printed="nothing about mu, lambda, delta, rate and clipping",
-        instead="mu = .01, lambda = 1, delta = 1, rate .02 along a cosine, gradients cut at 2",
-        evidence="with delta = .01 all of 20 descents stall, without clipping all on finite samples diverged",
-    ),
+paper.erratum(
+    "example1-name",
+    "appendix B, example 1",
+    printed="S3(y) = y^4 - 6 y^2 (1 + sigma^2)",
+    instead="Q4(y) is that",
+    evidence="S3 is a name of the other paper",
+)
+
+paper.erratum(
+    "weights",
+    "section 4",
+    printed="nothing about mu, lambda, delta, rate and clipping",
+    instead="mu = .01, lambda = 1, delta = 1, rate .02 along a cosine, gradients cut at 2",
+    evidence="with delta = .01 all of 20 descents stall, without clipping all on finite samples diverged",
 )

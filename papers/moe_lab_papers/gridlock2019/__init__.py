@@ -7,12 +7,12 @@ from moe_lab_papers.erratum import Erratum
 from moe_lab_papers.gridlock2019 import errata, figures, gates, lemmas, operators, regressors, tables, theorems
 
 CLAIMS: tuple[Claim, ...] = (
-    *tables.CLAIMS,
-    *theorems.CLAIMS,
-    *regressors.CLAIMS,
-    *gates.CLAIMS,
-    *operators.CLAIMS,
-    *lemmas.CLAIMS,
-    *figures.CLAIMS,
+    *tables.paper.claims,
+    *theorems.paper.claims,
+    *regressors.paper.claims,
+    *gates.paper.claims,
+    *operators.paper.claims,
+    *lemmas.paper.claims,
+    *figures.paper.claims,
 )
-ERRATA: tuple[Erratum, ...] = errata.ERRATA
+ERRATA: tuple[Erratum, ...] = tuple(errata.paper.errata)

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, near
-from moe_lab_papers.recovery_lemmas import slope_in
+from moe_lab_papers.paper import Paper, budgets, says
+from moe_lab_papers.ranges import plus_minus
+from moe_lab_papers.recovery_lemmas import slope_in, wrong_regressors
 
-_MEASURES = "moe_lab_papers.recovery_lemmas"
-WRONG = Measurement.sized(
-    name="gridlock2019/wrong-regressors",
-    function=f"{_MEASURES}:wrong_regressors",
-    sizes={"trials": (8, 40)},
-    seconds=(4, 20),
-)
+paper = Paper("gridlock2019")
 
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        id="gridlock2019/theorem2/additive-error",
-        where="theorem 2",
-        statement="the gates that are found with such regressors are off in proportion to eps",
-        published=Published(value=1, relation="kappa eps / (1 - rho): power of eps"),
-        measurement=WRONG,
-        read=lambda data: slope_in(data, "end", "error"),
-        rule=Rule(agrees=near(1, 0.1)),
-        unit="power of eps",
-    ),
+wrong = paper.measure("wrong-regressors", wrong_regressors, seconds=(4, 20), trials=budgets(8, 40))
+wrong.claim(
+    "theorem2/additive-error",
+    "the gates that are found with such regressors are off in proportion to eps",
+    slope_in("end", "error"),
+    says(1, "kappa eps / (1 - rho): power of eps").agrees(plus_minus(0.1)),
+    unit="power of eps",
 )

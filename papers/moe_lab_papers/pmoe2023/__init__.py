@@ -12,12 +12,12 @@ from moe_lab_papers.erratum import Erratum
 from moe_lab_papers.pmoe2023 import bounds, deep, errata, figures, lemmas, mnist, mnist_authors, theorems
 
 CLAIMS: tuple[Claim, ...] = (
-    *figures.CLAIMS,
-    *mnist.CLAIMS,
-    *mnist_authors.CLAIMS,
-    *theorems.CLAIMS,
-    *lemmas.CLAIMS,
-    *bounds.CLAIMS,
-    *deep.CLAIMS,
+    *figures.paper.claims,
+    *mnist.paper.claims,
+    *mnist_authors.paper.claims,
+    *theorems.paper.claims,
+    *lemmas.paper.claims,
+    *bounds.paper.claims,
+    *deep.paper.claims,
 )
-ERRATA: tuple[Erratum, ...] = errata.ERRATA
+ERRATA: tuple[Erratum, ...] = tuple(errata.paper.errata)

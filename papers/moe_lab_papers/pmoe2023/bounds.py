@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, near, selected
-from moe_lab_papers.pmoe2023.sources import MEASURES
+from moe_lab_papers.paper import Paper, says
+from moe_lab_papers.pmoe2023 import measures
+from moe_lab_papers.ranges import plus_minus
+from moe_lab_papers.readers import at
 
-_SIZES = {"patches": 16, "patches_per_expert": 6, "experts": 8, "neurons": 40}
+paper = Paper("pmoe2023")
+
 _N, _L, _K = 16, 6, 8
-_JOINT_TOTAL = _N**5 / (_K**2 * _L**3)
-
-BOUNDS = Measurement(
-    name="pmoe2023/bounds", function=f"{MEASURES}:bounds", seconds=(0.1, 0.1), quick=_SIZES, full=_SIZES, seeded=False
+bounds = paper.measure(
+    "bounds", measures.bounds, seconds=(0.1, 0.1), patches=_N, patches_per_expert=_L, experts=_K, neurons=40
 )
-CLAIMS: tuple[Claim, ...] = (
-    Claim(
-        id="pmoe2023/table1/joint-total",
-        where="table 1 and appendix N",
-        statement=f"operations until error eps, the CNN's over joint training's, at n = {_N}, l = {_L}, k = {_K}",
-        published=Published(value=_JOINT_TOTAL, relation="n^5 / (k^2 l^3)"),
-        measurement=BOUNDS,
-        read=selected("whole", kind="joint"),
-        rule=Rule(agrees=near(_JOINT_TOTAL, 0.05 * _JOINT_TOTAL), follows=True),
-        not_comparable="the paper states an order, for large m: at its own m = 40 table 1's rows for the routers, "
-        "B k n d and B k l^2 d, cost more than the experts, and the advantage is a third of the printed one",
-    ),
+bounds.claim(
+    "table1/joint-total",
+    f"operations until error eps, the CNN's over joint training's, at n = {_N}, l = {_L}, k = {_K}",
+    at("whole", kind="joint"),
+    says(_N**5 / (_K**2 * _L**3), "n^5 / (k^2 l^3)").follows(plus_minus(relative=0.05)),
+    not_comparable="the paper states an order, for large m: at its own m = 40 table 1's rows for the routers, B k n d "
+    "and B k l^2 d, cost more than the experts, and the advantage is a third of the printed one",
+    where="table 1 and appendix N",
 )

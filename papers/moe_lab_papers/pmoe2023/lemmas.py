@@ -10,234 +10,163 @@ four classes.
 
 from __future__ import annotations
 
-from functools import partial
+from moe_lab_papers.paper import Paper, budgets, says
+from moe_lab_papers.pmoe2023 import lemma_measures, measures
+from moe_lab_papers.ranges import at_least, factor_of_two, near, nearer, plus_minus, share_from
+from moe_lab_papers.readers import at, difference
 
-import xarray as xr
+paper = Paper("pmoe2023")
 
-from moe_lab_papers.claim import (
-    Claim,
-    Measurement,
-    Published,
-    Read,
-    Rule,
-    at_least,
-    half_to_double,
-    near,
-    nearer,
-    selected,
-    share_from,
-)
-from moe_lab_papers.pmoe2023.sources import LEMMAS, MEASURES
-
-STEPS = Measurement.sized(
-    name="pmoe2023/lemmas-steps",
-    function=f"{LEMMAS}:lemma_steps",
-    sizes={"neurons": ((400,), (200, 400, 800)), "trials": (5, 6), "steps": (3, 8)},
+steps = paper.measure(
+    "lemmas-steps",
+    lemma_measures.lemma_steps,
     seconds=(30, 120),
+    neurons=budgets((400,), (200, 400, 800)),
+    trials=budgets(5, 6),
+    steps=budgets(3, 8),
 )
-DECREASE = Measurement.sized(
-    name="pmoe2023/lemmas-decrease",
-    function=f"{LEMMAS}:decrease_by_patches",
-    sizes={"trials": (10, 12), "neurons": (200, 400), "samples": (400, 2000)},
+decrease = paper.measure(
+    "lemmas-decrease",
+    lemma_measures.decrease_by_patches,
     seconds=(10, 120),
+    trials=budgets(10, 12),
+    neurons=budgets(200, 400),
+    samples=budgets(400, 2000),
 )
-ROUTERS = Measurement.sized(
-    name="pmoe2023/lemmas-routers",
-    function=f"{LEMMAS}:router_lemmas",
-    sizes={"samples": (1000, 4000), "trials": (4, 20)},
-    seconds=(0.2, 8),
+_JUMPS = (
+    "a moving router takes other patches into its top l, and the loss jumps, which its gradient does not show and the "
+    "proof does not treat; by hidden weights alone it falls as predicted in every step"
 )
-ROUTER_SAMPLES = Measurement.sized(
-    name="pmoe2023/router-samples",
-    function=f"{LEMMAS}:router_samples",
-    sizes={"counts": ((100, 200), (50, 100, 200)), "samples": (200, 200), "trials": (12, 60)},
-    seconds=(1, 8),
-    device=True,
-)
-CLASSES = Measurement.sized(
-    name="pmoe2023/appendixM-training",
-    function=f"{MEASURES}:accuracy_by_knob",
-    sizes={"knob": ("classes", "classes"), "values": ((4,), (4,)), "samples": (3200, 3200), "trials": (3, 8)},
-    seconds=(22, 60),
-    device=True,
-)
-SPURIOUS = Measurement.sized(
-    name="pmoe2023/finding1-spurious",
-    function=f"{MEASURES}:accuracy_by_knob",
-    sizes={
-        "knob": ("spurious", "spurious"),
-        "values": ((0.0, 0.9), (0.0, 0.9)),
-        "samples": (200, 200),
-        "trials": (4, 40),
-    },
-    seconds=(2.5, 20),
-    device=True,
-)
-
-_LETTER = {"separate": "G", "joint": "H", "cnn": "I"}
-_NAMES = {"separate": "separate training", "joint": "joint training", "cnn": "the CNN"}
-_JUMPS = {
-    "separate": "",
-    "joint": "a moving router takes other patches into its top l, and the loss jumps, which its gradient does not show "
-    "and the proof does not treat; by hidden weights alone it falls as predicted in every step",
-    "cnn": "",
-}
-
-
-def _of_steps(
-    name: str, model: str, number: int, statement: str, published: Published, rule: Rule, reason: str
-) -> Claim:
-    """A claim about every step: for the number of neurons that shows it least, or for all in the mean."""
-
-    def read(data: xr.Dataset) -> xr.DataArray:
-        values = data[name].sel(model=model)
-        return values.mean("neurons") if name == "along" else values.min("neurons")
-
-    return Claim(
-        id=f"pmoe2023/lemma{_LETTER[model]}.{number}/{name}",
-        where=f"lemma {_LETTER[model]}.{number}",
-        statement=f"in {_NAMES[model]}, {statement}" if model != "cnn" else f"in the CNN, {statement}",
-        published=published,
-        measurement=STEPS,
-        read=read,
-        rule=rule,
-        reason=reason,
+_MOST = share_from(0.95), share_from(nearer(1, 0.5))
+for model, letter, name, size, reason in (
+    ("separate", "G", "separate training", "l", ""),
+    ("joint", "H", "joint training", "l", _JUMPS),
+    ("cnn", "I", "the CNN", "n", ""),
+):
+    steps.claim(
+        f"lemma{letter}.2/along",
+        f"in {name}, neurons with <w_r, o> of the other sign have another P_r, by v_s / {size} along o_1 and by "
+        f"-v_s / {size} along o_2: the measured over the stated difference",
+        at("along", model=model, mean="neurons"),
+        says(1, f"of v_s / {size}, where the proof derives phi and l by alpha").agrees(
+            plus_minus(0.1), factor_of_two()
+        ),
+    )
+    steps.claim(
+        f"lemma{letter}.4/falls",
+        f"in {name}, each step lowers the expected loss by eta m gamma^3 v^2 / {size}^2 or more: share of the steps",
+        at("falls", model=model, lowest="neurons"),
+        says(1, "with high probability").agrees(*_MOST),
+        reason,
+    )
+    steps.claim(
+        f"lemma{letter}.4/predicted",
+        f"in {name}, each step lowers the expected loss by eta times the product of batch gradient and expected "
+        "gradient, with which the proof begins, up to a tenth: share of the steps",
+        at("predicted", model=model, lowest="neurons"),
+        says(1, "to first order in eta").agrees(*_MOST),
+        reason,
+    )
+    decrease.claim(
+        f"lemma{letter}.4/power-of-l",
+        f"in {name}, the decrease in a step over v^2 falls as 1 / {size}^2 at most",
+        at("power", model=model),
+        says(-2, f"power of {size}", bound="at least").agrees((-2.2, 0.0)),  # a tenth for the scatter; it does fall
+        unit=f"power of {size}",
     )
 
+routers = paper.measure(
+    "lemmas-routers",
+    lemma_measures.router_lemmas,
+    seconds=(0.2, 8),
+    samples=budgets(1000, 4000),
+    trials=budgets(4, 20),
+)
+routers.claim(
+    "lemmaE.3/above-far-patches",
+    "a separately trained router ranks o above every patch that is not (1 - delta_d)/2-closer to a class",
+    at("above"),
+    says(1, "for all samples, with high probability").agrees(share_from(1.0), of="lowest"),
+    unit="share of the samples",
+)
 
-def _steps() -> tuple[Claim, ...]:
-    found: list[Claim] = []
-    for model in _LETTER:
-        size = "n" if model == "cnn" else "l"
-        found += [
-            _of_steps(
-                "along",
-                model,
-                2,
-                f"neurons with <w_r, o> of the other sign have another P_r, by v_s / {size} along o_1 and by "
-                f"-v_s / {size} along o_2: the measured over the stated difference",
-                Published(value=1, relation=f"of v_s / {size}, where the proof derives phi and l by alpha"),
-                Rule(agrees=near(1, 0.1), in_kind=half_to_double(1)),
-                "",
-            ),
-            _of_steps(
-                "falls",
-                model,
-                4,
-                f"each step lowers the expected loss by eta m gamma^3 v^2 / {size}^2 or more: share of the steps",
-                Published(value=1, relation="with high probability"),
-                Rule(agrees=share_from(0.95), in_kind=share_from(nearer(1, 0.5))),
-                _JUMPS[model],
-            ),
-            _of_steps(
-                "predicted",
-                model,
-                4,
-                "each step lowers the expected loss by eta times the product of batch gradient and expected gradient, "
-                "with which the proof begins, up to a tenth: share of the steps",
-                Published(value=1, relation="to first order in eta"),
-                Rule(agrees=share_from(0.95), in_kind=share_from(nearer(1, 0.5))),
-                _JUMPS[model],
-            ),
-            Claim(
-                id=f"pmoe2023/lemma{_LETTER[model]}.4/power-of-l",
-                where=f"lemma {_LETTER[model]}.4",
-                statement=f"in {_NAMES[model]}, the decrease in a step over v^2 falls as 1 / {size}^2 at most",
-                published=Published(value=-2, bound="at least", relation=f"power of {size}"),
-                measurement=DECREASE,
-                read=selected("power", model=model),
-                rule=Rule(agrees=(-2.2, 0.0)),  # a tenth for the trials' scatter; it does fall
-                unit=f"power of {size}",
-            ),
-        ]
-    return tuple(found)
+router_samples = paper.measure(
+    "router-samples",
+    lemma_measures.router_samples,
+    seconds=(1, 8),
+    counts=budgets((100, 200), (50, 100, 200)),
+    samples=200,
+    trials=budgets(12, 60),
+)
+router_samples.claim(
+    "algorithm1/router-samples",
+    "half of the samples, N_r = N/2, train the routers as well as all of them do",
+    difference("test_accuracy", router_samples=(100, 200)),
+    says("N_r < N").in_kind(near(0, 0.025)),  # three standard errors of twelve trials
+    "the paper has no number for how many are enough",
+    where="section 3, algorithm 1",
+    unit="accuracy",
+)
 
+classes = paper.measure(
+    "appendixM-training",
+    measures.accuracy_by_knob,
+    seconds=(22, 60),
+    unit="accuracy",
+    knob="classes",
+    values=(4,),
+    samples=3200,
+    trials=budgets(3, 8),
+)
+_HOW_MANY = (
+    "how many are enough is not known: it has .8 from 400 samples, .98 from 3,200 and .994 from 9,600, where joint "
+    "training has .98 from 200"
+)
+for model, where, reason in (
+    ("joint", "appendix M.2, theorem 4.5 for c classes", ""),
+    ("separate", "appendix M.1, theorem 4.2 for c classes", _HOW_MANY),
+):
+    classes.claim(
+        f"appendixM/{model}-accuracy",
+        f"with enough samples {model} training has four classes right, up to an error of .05",
+        at("test_accuracy", model=model, classes=4),
+        says(0.95, "1 - epsilon, for every epsilon", bound="at least").agrees(share_from),
+        reason,
+        where=where,
+    )
 
-def _lead(model: str) -> Read:
-    """Accuracy less the CNN's with spurious correlations, trial by trial."""
-
-    def read(data: xr.Dataset) -> xr.DataArray:
-        accuracy = data["test_accuracy"].sel(spurious=0.9)
-        return accuracy.sel(model=model) - accuracy.sel(model="cnn")
-
-    return read
-
-
-_spurious = partial(Claim, where="finding I and figure 11", measurement=SPURIOUS, unit="accuracy")
 _IN_PATTERNS = "patterns in place of CelebA's photographs"
-CLAIMS: tuple[Claim, ...] = (
-    *_steps(),
-    Claim(
-        id="pmoe2023/lemmaE.3/above-far-patches",
-        where="lemma E.3",
-        statement="a separately trained router ranks o above every patch that is not (1 - delta_d)/2-closer to a class",
-        published=Published(value=1, relation="for all samples, with high probability"),
-        measurement=ROUTERS,
-        read=lambda data: data["above"],
-        rule=Rule(agrees=share_from(1.0), of="lowest"),
-        unit="share of the samples",
+spurious = paper.measure(
+    "finding1-spurious",
+    measures.accuracy_by_knob,
+    seconds=(2.5, 20),
+    where="finding I and figure 11",
+    unit="accuracy",
+    not_comparable=_IN_PATTERNS,
+    knob="spurious",
+    values=(0.0, 0.9),
+    samples=200,
+    trials=budgets(4, 40),
+)
+for model, shown in (
+    ("joint", _IN_PATTERNS),
+    (
+        "separate",
+        f"{_IN_PATTERNS}, and figure 11 has joint training alone; a separately trained router follows the "
+        "mean of y times all patches, which contains the spurious pattern as it does o, and so keeps it",
     ),
-    Claim(
-        id="pmoe2023/algorithm1/router-samples",
-        where="section 3, algorithm 1",
-        statement="half of the samples, N_r = N/2, train the routers as well as all of them do",
-        published=Published(relation="N_r < N"),
-        measurement=ROUTER_SAMPLES,
-        read=lambda data: data["test_accuracy"].sel(router_samples=100) - data["test_accuracy"].sel(router_samples=200),
-        rule=Rule(in_kind=near(0, 0.025)),  # three standard errors of twelve trials
-        reason="the paper has no number for how many are enough",
-        unit="accuracy",
-    ),
-    *(
-        Claim(
-            id=f"pmoe2023/appendixM/{model}-accuracy",
-            where=f"appendix M.{number}, theorem {theorem} for c classes",
-            statement=f"with enough samples {model} training has four classes right, up to an error of .05",
-            published=Published(value=0.95, bound="at least", relation="1 - epsilon, for every epsilon"),
-            measurement=CLASSES,
-            read=selected("test_accuracy", model=model, classes=4),
-            rule=Rule(agrees=share_from(0.95)),
-            reason=reason,
-            unit="accuracy",
-        )
-        for model, number, theorem, reason in (
-            ("joint", 2, "4.5", ""),
-            (
-                "separate",
-                1,
-                "4.2",
-                "how many are enough is not known: it has .8 from 400 samples, .98 from 3,200 and .994 from 9,600, "
-                "where joint training has .98 from 200",
-            ),
-        )
-    ),
-    *(
-        _spurious(
-            id=f"pmoe2023/finding1/spurious-{model}",
-            statement=f"where an irrelevant pattern goes with the label in 95 % of training samples, {model} training "
-            "outperforms the CNN",
-            published=Published(relation="pMoE is above the single network in figure 11"),
-            read=_lead(model),
-            rule=Rule(in_kind=at_least(0.05)),  # three standard errors of four trials
-            not_comparable=shown,
-        )
-        for model, shown in (
-            ("joint", _IN_PATTERNS),
-            (
-                "separate",
-                f"{_IN_PATTERNS}, and figure 11 has joint training alone; a separately trained router follows the "
-                "mean of y times all patches, which contains the spurious pattern as it does o, and so keeps it",
-            ),
-        )
-    ),
-    _spurious(
-        id="pmoe2023/finding1/spurious-lower",
-        statement="with spurious correlations in training the CNN's test accuracy is lower than without",
-        published=Published(relation="the accuracies are lower in figure 11 than in figure 10"),
-        read=lambda data: (
-            data["test_accuracy"].sel(model="cnn", spurious=0.0) - data["test_accuracy"].sel(model="cnn", spurious=0.9)
-        ),
-        rule=Rule(in_kind=at_least(0.05)),
-        not_comparable=_IN_PATTERNS,
-    ),
+):
+    spurious.claim(
+        f"finding1/spurious-{model}",
+        f"where an irrelevant pattern goes with the label in 95 % of training samples, {model} training outperforms "
+        "the CNN",
+        difference("test_accuracy", spurious=0.9, model=(model, "cnn")),
+        says("pMoE is above the single network in figure 11").in_kind(at_least(0.05)),  # three errors of four trials
+        not_comparable=shown,
+    )
+spurious.claim(
+    "finding1/spurious-lower",
+    "with spurious correlations in training the CNN's test accuracy is lower than without",
+    difference("test_accuracy", model="cnn", spurious=(0.0, 0.9)),
+    says("the accuracies are lower in figure 11 than in figure 10").in_kind(at_least(0.05)),
 )

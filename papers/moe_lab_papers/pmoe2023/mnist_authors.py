@@ -6,92 +6,52 @@ both, because the two lead to opposite answers.
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import xarray as xr
 
 from moe_lab.patch_routing.figures import samples_for
-from moe_lab_papers.claim import (
-    Claim,
-    Measurement,
-    Published,
-    Read,
-    Rule,
-    at_least,
-    half_to_double,
-    near,
-    selected,
-)
-from moe_lab_papers.pmoe2023.figures import (
-    BOUND_OF_L,
-    FIGURE_4_PLACE,
-    GROWS,
-    NO_NUMBERS,
-    ORDER_K,
-    power_of_l,
-)
+from moe_lab.patch_routing.phase import phase_map
+from moe_lab_papers.paper import Paper, budgets, says
+from moe_lab_papers.pmoe2023 import lemma_measures, measures
+from moe_lab_papers.pmoe2023.figures import BOUND_OF_L, FIGURE_4_PLACE, GROWS, NO_NUMBERS, ORDER_K, power_of_l
 from moe_lab_papers.pmoe2023.mnist import NEEDS_MNIST
-from moe_lab_papers.pmoe2023.sources import FIGURES, LEMMAS, MEASURES, PICTURE
+from moe_lab_papers.ranges import at_least, factor_of_two, plus_minus
+from moe_lab_papers.readers import at, over_mean, reader
+
+paper = Paper("pmoe2023", picture="moe_lab.patch_routing.plots:picture")
 
 _SIZES = {"joint": ((100, 300, 600, 1000), "k=8, l=6"), "separate": ((100, 300, 600, 1000), "l=2")}
 _CNNS = {"cnn": "40 filters, as the paper says", "cnn-4": "4 filters, as in the authors' code"}
-_CELLS = (
-    *((kind, count, 8, 6 if kind == "joint" else 2) for kind, (counts, _) in _SIZES.items() for count in counts),
-    *((cnn, 1000, 1, 1) for cnn in _CNNS),
-)
-AUTHORS = Measurement(
-    name="pmoe2023/mnist-authors",
-    function=f"{MEASURES}:cells",
+authors = paper.measure(
+    "mnist-authors",
+    measures.cells,
     seconds=(195, 490),
-    paper={"trials": 40},
-    device=True,
-    quick={"source": "mnist", "recipe": "authors", "cells": _CELLS, "trials": 4},
-    full={"source": "mnist", "recipe": "authors", "cells": _CELLS, "trials": 10},
     split=("cells", "cell"),
     needs=NEEDS_MNIST,
-)
-FIGURE_5 = Measurement(
-    name="pmoe2023/figure5-mnist",
-    function=f"{FIGURES}:phase_map",
-    seconds=(90, 200),
-    paper={"trials": 20},
-    device=True,
-    quick={"source": "mnist", "patches_per_expert": (2, 4, 8), "samples": (100, 200, 400, 700, 1000), "trials": 6},
-    full={"source": "mnist", "patches_per_expert": (2, 4, 8), "samples": (100, 200, 400, 700, 1000), "trials": 12},
-    split=("patches_per_expert", "patches_per_expert"),
-    picture=PICTURE,
-    sees="On MNIST too separate training needs more samples the more patches an expert keeps.",
-    needs=NEEDS_MNIST,
-)
-FIGURE_6 = Measurement(
-    name="pmoe2023/figure6-mnist",
-    function=f"{LEMMAS}:error_by_experts",
-    seconds=(130, 390),
-    paper={"trials": 60},
-    device=True,
-    quick={"experts": (1, 8, 40), "samples": 100, "trials": 10},
-    full={"experts": (1, 8, 40), "samples": 100, "trials": 30},
-    needs=NEEDS_MNIST,
+    where=FIGURE_4_PLACE,
+    source="mnist",
+    recipe="authors",
+    cells=(
+        *((kind, count, 8, 6 if kind == "joint" else 2) for kind, (counts, _) in _SIZES.items() for count in counts),
+        *((cnn, 1000, 1, 1) for cnn in _CNNS),
+    ),
+    trials=budgets(4, 10, paper=40),
 )
 
 
-def _share(kind: str, cnn: str) -> Read:
+@reader
+def share_of_samples(data: xr.Dataset, kind: str, cnn: str) -> float:
     """The N at which the mean accuracy meets that of 1000 samples of a CNN, over 1000.
 
     Between two sizes the mixture's accuracy is a straight line in log N. The median of the CNN's trials is taken:
     with four filters all four output weights have the same sign in one of eight, so that it says one class.
     """
     counts, own = _SIZES[kind]
-
-    def read(data: xr.Dataset) -> float:
-        cells = [f"{kind}, N={count}, {own}" for count in counts]
-        mean = data["test_accuracy"].sel(cell=cells).mean("trial").assign_coords(cell=np.log(counts))
-        curve = mean.rename(cell="samples").expand_dims("trial").to_dataset(name="test_accuracy")
-        reached = float(data["test_accuracy"].sel(cell=f"{cnn}, N=1000").median())
-        return float(np.exp(samples_for(curve, reached))) / 1000
-
-    return read
+    cells = [f"{kind}, N={count}, {own}" for count in counts]
+    mean = data["test_accuracy"].sel(cell=cells).mean("trial").assign_coords(cell=np.log(counts))
+    curve = mean.rename(cell="samples").expand_dims("trial").to_dataset(name="test_accuracy")
+    reached = float(data["test_accuracy"].sel(cell=f"{cnn}, N=1000").median())
+    return float(np.exp(samples_for(curve, reached))) / 1000
 
 
 _WHY = {
@@ -106,22 +66,17 @@ _WHY = {
 }
 _STEP = 0.1
 """Half of the 200 samples from one point of figure 4 to the next, over the CNN's 1000."""
-_FIGURE_4 = tuple(
-    Claim(
-        id=f"pmoe2023/figure4/mnist-authors-{kind}-samples-{cnn}",
-        where=FIGURE_4_PLACE,
-        statement=f"as the authors' code trains, {kind} training needs 60 % of the samples for the accuracy that a CNN "
-        f"of {words} gets from 1000 samples of MNIST",
-        published=Published(value=0.6, relation="of the CNN's samples"),
-        measurement=AUTHORS,
-        read=_share(kind, cnn),
-        rule=Rule(agrees=near(0.6, _STEP), in_kind=half_to_double(0.6, without=1)),
-        reason=_WHY[cnn],
-        unit="of the CNN's samples",
-    )
-    for kind in _SIZES
-    for cnn, words in _CNNS.items()
-)
+for kind in _SIZES:
+    for cnn, words in _CNNS.items():
+        authors.claim(
+            f"figure4/mnist-authors-{kind}-samples-{cnn}",
+            f"as the authors' code trains, {kind} training needs 60 % of the samples for the accuracy that a CNN of "
+            f"{words} gets from 1000 samples of MNIST",
+            share_of_samples(kind, cnn),
+            says(0.6, "of the CNN's samples").agrees(plus_minus(_STEP), factor_of_two(without=1)),
+            _WHY[cnn],
+            unit="of the CNN's samples",
+        )
 
 _SCATTER = {
     "cnn": "the median of four trainings is .959, .953, .964 and .9595 at seeds 0, 11, 12 and 13, .96 is the limit; "
@@ -132,83 +87,83 @@ _SCATTER = {
 }
 _LINES = 0.01
 """How far the dotted line of figure 4, the CNN's accuracy from 1000 samples, may be from 95 %."""
-_CNN_95 = tuple(
-    Claim(
-        id=f"pmoe2023/figure4/mnist-authors-{cnn}-accuracy",
-        where=FIGURE_4_PLACE,
-        statement=f"as the authors' code trains, a CNN of {words} reaches 95 % from 1000 samples of MNIST",
-        published=Published(value=0.95, relation="the accuracy at which both are compared"),
-        measurement=AUTHORS,
-        read=selected("test_accuracy", cell=f"{cnn}, N=1000"),
-        rule=Rule(agrees=near(0.95, _LINES), of="median"),
-        reason=_SCATTER[cnn],
+for cnn, words in _CNNS.items():
+    authors.claim(
+        f"figure4/mnist-authors-{cnn}-accuracy",
+        f"as the authors' code trains, a CNN of {words} reaches 95 % from 1000 samples of MNIST",
+        at("test_accuracy", cell=f"{cnn}, N=1000"),
+        says(0.95, "the accuracy at which both are compared").agrees(plus_minus(_LINES), of="median"),
+        _SCATTER[cnn],
         unit="accuracy",
     )
-    for cnn, words in _CNNS.items()
+
+figure_5 = paper.measure(
+    "figure5-mnist",
+    phase_map,
+    seconds=(90, 200),
+    split="patches_per_expert",
+    sees="On MNIST too separate training needs more samples the more patches an expert keeps.",
+    needs=NEEDS_MNIST,
+    source="mnist",
+    patches_per_expert=(2, 4, 8),
+    samples=(100, 200, 400, 700, 1000),
+    trials=budgets(6, 12, paper=20),
+)
+figure_5.claim(
+    "figure5/mnist-power-of-l",
+    "on MNIST the samples that separate training needs grow as a power of l, of at most l^8",
+    power_of_l(),
+    BOUND_OF_L.agrees(GROWS),
+    NO_NUMBERS,
+    where="figure 5 and theorem 4.2",
+    unit="power of l",
 )
 
-
-def _times_the_error(reading: str, far: int, near_by: int) -> Read:
-    """The error of each trial with one number of experts over the mean error with another."""
-
-    def read(data: xr.Dataset) -> xr.DataArray:
-        error = data["test_error"].sel(reading=reading)
-        return error.sel(experts=far) / error.sel(experts=near_by).mean()
-
-    return read
-
-
-_figure_6 = partial(Claim, where="figure 6", measurement=FIGURE_6, unit="times the error")
-_GROWS = Published(value=ORDER_K, relation="the dependence on k matches our prediction, k^(1/4)")
+figure_6 = paper.measure(
+    "figure6-mnist",
+    lemma_measures.error_by_experts,
+    seconds=(130, 390),
+    needs=NEEDS_MNIST,
+    unit="times the error",
+    experts=(1, 8, 40),
+    samples=100,
+    trials=budgets(10, 30, paper=60),
+)
+figure_6.claim(
+    "figure6/mnist-rise",
+    "on MNIST a single expert is worse than eight, because more experts find proper routers more easily",
+    over_mean("test_error", reading="shared", experts=(1, 8)),
+    says("with a larger k it is easier to satisfy assumption 4.4").in_kind(at_least(1.1)),
+    "with m = 40 neurons for all experts together one does as well as eight in our recipe; as the authors' "
+    "code trains, one has an error of .12 and eight have .065. Quick runs scatter: .94, 1.18, 1.15 and 1.18 at "
+    "seeds 0, 11, 12 and 13",
+)
 _UNSTATED = "the paper does not state what figure 6 keeps fixed"
-_AS_PREDICTED = Rule(agrees=near(ORDER_K, 0.1 * ORDER_K), in_kind=half_to_double(ORDER_K, without=1))
-CLAIMS: tuple[Claim, ...] = (
-    *_FIGURE_4,
-    *_CNN_95,
-    Claim(
-        id="pmoe2023/figure5/mnist-power-of-l",
-        where="figure 5 and theorem 4.2",
-        statement="on MNIST the samples that separate training needs grow as a power of l, of at most l^8",
-        published=BOUND_OF_L,
-        measurement=FIGURE_5,
-        read=power_of_l,
-        rule=Rule(agrees=GROWS),
-        reason=NO_NUMBERS,
-        unit="power of l",
-    ),
-    _figure_6(
-        id="pmoe2023/figure6/mnist-rise",
-        statement="on MNIST a single expert is worse than eight, because more experts find proper routers more easily",
-        published=Published(relation="with a larger k it is easier to satisfy assumption 4.4"),
-        read=_times_the_error("shared", 1, 8),
-        rule=Rule(in_kind=at_least(1.1)),
-        reason="with m = 40 neurons for all experts together one does as well as eight in our recipe; as the authors' "
-        "code trains, one has an error of .12 and eight have .065. Quick runs scatter: .94, 1.18, 1.15 and 1.18 at "
-        "seeds 0, 11, 12 and 13",
-    ),
-    _figure_6(
-        id="pmoe2023/figure6/mnist-fall-shared",
-        statement="on MNIST the error grows by half from 8 to 40 experts, which share m = 40 neurons",
-        published=_GROWS,
-        read=_times_the_error("shared", 40, 8),
-        rule=_AS_PREDICTED,
-        reason=f"{_UNSTATED}; so read, it grows by a seventh at seed 0, by a fifth at seeds 11 and 12, and by a third, "
-        "which agrees in kind, at seed 13",
-    ),
-    _figure_6(
-        id="pmoe2023/figure6/mnist-fall-each",
-        statement="on MNIST the error grows by half from 8 to 40 experts of 5 neurons each, so that m = 5 k",
-        published=_GROWS,
-        read=_times_the_error("each", 40, 8),
-        rule=_AS_PREDICTED,
-        reason=f"{_UNSTATED}; quick runs scatter, 1.53, 1.79, 1.53 and 1.86 at seeds 0, 11, 12 and 13",
-    ),
-    _figure_6(
-        id="pmoe2023/figure6/mnist-fall-authors",
-        statement="on MNIST, as the authors' code trains, the error grows by half from 8 to 40 experts of 5 neurons",
-        published=_GROWS,
-        read=_times_the_error("authors", 40, 8),
-        rule=_AS_PREDICTED,
-        reason=f"{_UNSTATED}; after all of 150 epochs the error is the same, .065 and .063, with either number",
-    ),
+_AS_PREDICTED = says(ORDER_K, "the dependence on k matches our prediction, k^(1/4)").agrees(
+    plus_minus(relative=0.1), factor_of_two(without=1)
 )
+for reading, words, reason in (
+    (
+        "shared",
+        "on MNIST the error grows by half from 8 to 40 experts, which share m = 40 neurons",
+        "so read, it grows by a seventh at seed 0, by a fifth at seeds 11 and 12, and by a third, which agrees in "
+        "kind, at seed 13",
+    ),
+    (
+        "each",
+        "on MNIST the error grows by half from 8 to 40 experts of 5 neurons each, so that m = 5 k",
+        "quick runs scatter, 1.53, 1.79, 1.53 and 1.86 at seeds 0, 11, 12 and 13",
+    ),
+    (
+        "authors",
+        "on MNIST, as the authors' code trains, the error grows by half from 8 to 40 experts of 5 neurons",
+        "after all of 150 epochs the error is the same, .065 and .063, with either number",
+    ),
+):
+    figure_6.claim(
+        f"figure6/mnist-fall-{reading}",
+        words,
+        over_mean("test_error", reading=reading, experts=(40, 8)),
+        _AS_PREDICTED,
+        f"{_UNSTATED}; {reason}",
+    )

@@ -11,12 +11,12 @@ from moe_lab_papers.erratum import Erratum
 from moe_lab_papers.pruning2024 import costs, criteria, deep, errata, figures, inference, released, theorems
 
 CLAIMS: tuple[Claim, ...] = (
-    *figures.CLAIMS,
-    *theorems.CLAIMS,
-    *criteria.CLAIMS,
-    *costs.CLAIMS,
-    *inference.CLAIMS,
-    *deep.CLAIMS,
-    *released.CLAIMS,
+    *figures.paper.claims,
+    *theorems.paper.claims,
+    *criteria.paper.claims,
+    *costs.paper.claims,
+    *inference.paper.claims,
+    *deep.paper.claims,
+    *released.paper.claims,
 )
-ERRATA: tuple[Erratum, ...] = errata.ERRATA
+ERRATA: tuple[Erratum, ...] = tuple(errata.paper.errata)

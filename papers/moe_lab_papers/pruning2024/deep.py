@@ -10,48 +10,46 @@ timed. It agrees in kind from half to twice the published saving.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import xarray as xr
 
 from moe_lab.pruning.published import STATEMENTS
-from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule, at_most, half_to_double, near, share_from
-from moe_lab_papers.pruning2024.deep_measures import OURS
+from moe_lab_papers.paper import Paper, budgets, says
+from moe_lab_papers.pruning2024 import deep_measures as measures
+from moe_lab_papers.ranges import at_most, factor_of_two, plus_minus, share_from
+from moe_lab_papers.readers import reader
 
-MEASURES = "moe_lab_papers.pruning2024.deep_measures"
+paper = Paper("pruning2024")
 
-BUILT = Measurement(
-    name="pruning2024/built", function=f"{MEASURES}:built", quick={}, full={}, seconds=(0.5, 0.5), seeded=False
-)
-V_MOE_TIME = Measurement(
-    name="pruning2024/v-moe-time",
-    function=f"{MEASURES}:timed",
-    quick={"model": "b16", "blocks": 2, "repeats": 9},
-    full={"model": "b16", "blocks": 12, "repeats": 5},
+_WHOLE = "of the whole model's"
+built = paper.measure("built", measures.built, seconds=(0.5, 0.5), unit=_WHOLE)
+v_moe_time = paper.measure(
+    "v-moe-time",
+    measures.timed,
     seconds=(8, 40),
+    unit=_WHOLE,
+    model="b16",
+    blocks=budgets(2, 12),
+    repeats=budgets(9, 5),
 )
-E3_TIME = Measurement.sized(
-    name="pruning2024/e3-time",
-    function=f"{MEASURES}:timed",
-    sizes={"model": ("e3-s32", "e3-s32"), "blocks": (8, 8), "repeats": (9, 15)},
-    seconds=(6, 8),
-)
-TINY = Measurement.sized(
-    name="pruning2024/tiny-v-moe",
-    function=f"{MEASURES}:tiny",
-    sizes={"trials": (2, 10)},
-    seconds=(88, 320),  # 35 for the pre-training, which is then kept in the cache
+e3_time = paper.measure(
+    "e3-time", measures.timed, seconds=(6, 8), unit=_WHOLE, model="e3-s32", blocks=8, repeats=budgets(9, 15)
 )
 
 
-def _saved(quantity: str, model: str = "") -> Read:
-    def read(data: xr.Dataset) -> Any:
-        values = data[quantity].sel(model=model) if model else data[quantity]
-        left = values.sel(kept=2) / values.sel(kept=8)
-        return 1 - (left if model else left.median("repeat"))  # turn by turn: what else runs slows both
+@reader
+def operations_saved(data: xr.Dataset, model: str) -> xr.DataArray:
+    """The share of the FLOPs that is saved with two of eight experts."""
+    values = data["operations"].sel(model=model)
+    return 1 - values.sel(kept=2) / values.sel(kept=8)
 
-    return read
+
+@reader
+def time_saved(data: xr.Dataset) -> xr.DataArray:
+    """The share of the time that is saved with two of eight experts."""
+    left = data["milliseconds"].sel(kept=2) / data["milliseconds"].sel(kept=8)
+    return 1 - left.median("repeat")  # turn by turn: what else runs slows both
 
 
 _PADDED = (
@@ -59,65 +57,42 @@ _PADDED = (
     "so that more goes with the experts than even routing would say"
 )
 _UNCOUNTED = f"{_PADDED}; E3's images of 128 pixels have 17 tokens, where the paper says 65"
-_SAVED = tuple(
-    Claim(
-        id=f"pruning2024/{place}",
-        where=f"{where}",
-        statement=f"pruning 75 % of the experts saves this share of the {words}",
-        published=Published(value=STATEMENTS[key].value, relation=whose),
-        measurement=measurement,
-        read=read,
-        rule=Rule(
-            agrees=near(STATEMENTS[key].value, 0.005 if measurement is BUILT else 0.02),
-            in_kind=half_to_double(STATEMENTS[key].value),
-            follows=measurement is BUILT,
-        ),
-        reason=reason,
-        unit="of the whole model's",
-    )
-    for place, where, words, key, whose, measurement, read, reason in (
-        (
-            "figure6/v-moe-built-operations",
-            "section 5.2.1, figure 6",
-            "FLOPs of V-MoE B/16, as built",
-            "cifar-10/operations",
-            "of the V-MoE's, CIFAR-10",
-            BUILT,
-            _saved("operations", "b16"),
-            _PADDED,
-        ),
-        (
-            "figure10/e3-built-operations",
-            "section 5.2.1, figure 10h",
-            "FLOPs of E3 S/32, as built",
-            "e3-cifar-100/operations",
-            "of the E3's, CIFAR-100",
-            BUILT,
-            _saved("operations", "e3-s32"),
-            _UNCOUNTED,
-        ),
-        (
-            "figure10/v-moe-time",
-            "section 1, figure 10a",
-            "time of V-MoE B/16, with random weights on a CPU",
-            "cifar-10/time",
-            "of the V-MoE's, CIFAR-10, on two GPUs",
-            V_MOE_TIME,
-            _saved("milliseconds"),
-            f"another device; {_PADDED}; the quick budget has one of the six pairs of blocks. Times of a busy machine "
-            "scatter: .42 to .49 in twelve runs, so that it may differ or agree in kind",
-        ),
-        (
-            "figure10/e3-time",
-            "section 5.2.1, figure 10i",
-            "time of E3 S/32, with random weights on a CPU",
-            "e3-cifar-100/operations",
-            "of the E3's, CIFAR-100, on two GPUs",
-            E3_TIME,
-            _saved("milliseconds"),
-            f"another device; {_UNCOUNTED}",
-        ),
-    )
+_V_MOE = STATEMENTS["cifar-10/operations"].value
+_E3 = STATEMENTS["e3-cifar-100/operations"].value
+built.claim(
+    "figure6/v-moe-built-operations",
+    "pruning 75 % of the experts saves this share of the FLOPs of V-MoE B/16, as built",
+    operations_saved("b16"),
+    says(_V_MOE, "of the V-MoE's, CIFAR-10").follows(plus_minus(0.005), factor_of_two()),
+    _PADDED,
+    where="section 5.2.1, figure 6",
+)
+built.claim(
+    "figure10/e3-built-operations",
+    "pruning 75 % of the experts saves this share of the FLOPs of E3 S/32, as built",
+    operations_saved("e3-s32"),
+    says(_E3, "of the E3's, CIFAR-100").follows(plus_minus(0.005), factor_of_two()),
+    _UNCOUNTED,
+    where="section 5.2.1, figure 10h",
+)
+v_moe_time.claim(
+    "figure10/v-moe-time",
+    "pruning 75 % of the experts saves this share of the time of V-MoE B/16, with random weights on a CPU",
+    time_saved(),
+    says(STATEMENTS["cifar-10/time"].value, "of the V-MoE's, CIFAR-10, on two GPUs").agrees(
+        plus_minus(0.02), factor_of_two()
+    ),
+    f"another device; {_PADDED}; the quick budget has one of the six pairs of blocks. Times of a busy machine scatter: "
+    ".42 to .49 in twelve runs, so that it may differ or agree in kind",
+    where="section 1, figure 10a",
+)
+e3_time.claim(
+    "figure10/e3-time",
+    "pruning 75 % of the experts saves this share of the time of E3 S/32, with random weights on a CPU",
+    time_saved(),
+    says(_E3, "of the E3's, CIFAR-100, on two GPUs").agrees(plus_minus(0.02), factor_of_two()),
+    f"another device; {_UNCOUNTED}",
+    where="section 5.2.1, figure 10i",
 )
 
 
@@ -126,101 +101,104 @@ _SAVED = tuple(
 
 def ours(data: xr.Dataset) -> xr.DataArray:
     """The accuracy by the number of experts that go by the change of the router's norm."""
-    return data["accuracy"].sel(criterion=OURS)
+    return data["accuracy"].sel(criterion=measures.OURS)
 
 
-def _ahead(*others: str) -> Read:
-    """How far the change of the norm is ahead of the best of the others, on average over the numbers of experts."""
-
-    def read(data: xr.Dataset) -> Any:
-        lead = ours(data) - data["accuracy"].sel(criterion=list(others)).max("criterion")
-        return lead.where(lead["pruned"] > 0, drop=True).mean("pruned")
-
-    return read
+@reader
+def lost(data: xr.Dataset, pruned: int) -> xr.DataArray:
+    """The accuracy that is lost without some experts of each mixture."""
+    return ours(data).sel(pruned=0) - ours(data).sel(pruned=pruned)
 
 
-def _bound(*others: str) -> Read:
+@reader
+def lost_again(data: xr.Dataset) -> xr.DataArray:
+    """The accuracy that is lost after pruning and another fine-tuning."""
+    return ours(data).sel(pruned=0) - data["again"]
+
+
+@reader
+def penultimate(data: xr.Dataset) -> xr.DataArray:
+    """How much more accurate it is with the last mixture pruned alone than with the penultimate."""
+    return data["alone"].isel(block=-1) - data["alone"].isel(block=-2)
+
+
+def _lead(data: xr.Dataset, others: tuple[str, ...]) -> xr.DataArray:
+    """How far the change of the norm is ahead of the best of the others, by the number of experts pruned."""
+    lead = ours(data) - data["accuracy"].sel(criterion=list(others)).max("criterion")
+    return lead.where(lead["pruned"] > 0, drop=True)
+
+
+@reader
+def ahead(data: xr.Dataset, *others: str) -> xr.DataArray:
+    """The lead over the best of the others, on the mean over the numbers of experts."""
+    return _lead(data, others).mean("pruned")
+
+
+@reader
+def least_lead(data: xr.Dataset, *others: str) -> Any:
     """The least lead over the best of the others, in any trial and at any number of experts."""
-
-    def read(data: xr.Dataset) -> Any:
-        lead = ours(data) - data["accuracy"].sel(criterion=list(others)).max("criterion")
-        return lead.where(lead["pruned"] > 0, drop=True).min()
-
-    return read
+    return _lead(data, others).min()
 
 
 _DIGITS = "a V-MoE of 211,114 parameters with 16 experts on 8x8 digits, not one with 48 on photographs"
 ONE_PERCENT = 0.01
 _ERROR = 0.005
 """The standard error of a difference between two criteria, over a few trials on 500 images."""
-_tiny = partial(Claim, measurement=TINY)
-_OTHERS = {
-    "a": ("importance score", ("importance-score",)),
-    "b": ("the norms of routers and of neurons", ("router-magnitude", "neuron-magnitude")),
-    "c": ("the change of the neurons' norm", ("neuron-magnitude-change",)),
-}
-_TINY = (
-    _tiny(
-        id="pruning2024/figure1/lost-v-moe",
-        where="section 1, figure 1",
-        statement="fine-tuned again, a V-MoE without 75 % of its experts loses at most one per cent of accuracy",
-        published=Published(value=ONE_PERCENT, bound="at most", relation="CIFAR-10"),
-        read=lambda data: ours(data).sel(pruned=0) - data["again"],
-        rule=Rule(in_kind=at_most(ONE_PERCENT)),
-        not_comparable=f"{_DIGITS}; it gains, as the whole model was not trained again for as long: there is no such "
-        "control here, nor in the paper",
-        unit="accuracy",
-    ),
-    _tiny(
-        id="pruning2024/figure4b/lost-v-moe",
-        where="section 5.2.1, figure 4b",
-        statement="not fine-tuned again, a V-MoE without half of its experts loses at most one per cent of accuracy",
-        published=Published(value=ONE_PERCENT, bound="at most", relation="with one layer left whole, CIFAR-10"),
-        read=lambda data: ours(data).sel(pruned=0) - ours(data).sel(pruned=4),
-        rule=Rule(in_kind=at_most(ONE_PERCENT)),
-        not_comparable=f"{_DIGITS}; both of its mixtures are pruned, where the paper leaves the penultimate of six "
-        "whole",
-        unit="accuracy",
-    ),
-    _tiny(
-        id="pruning2024/figure4a/random-v-moe",
-        where="section 5.2.1, figure 4a",
-        statement="a V-MoE pruned by the change of the router's norm is more accurate than one pruned at random",
-        published=Published(relation="random falls sharply, the change of the norm does not"),
-        read=_ahead("random"),
-        rule=Rule(in_kind=share_from(_ERROR)),
-        not_comparable=f"{_DIGITS}; not fine-tuned after pruning",
-        unit="accuracy",
-    ),
-    _tiny(
-        id="pruning2024/section5.2.1/penultimate-v-moe",
-        where="section 5.2.1, below figure 4",
-        statement="not fine-tuned again, a V-MoE loses more accuracy where half of the experts of its penultimate "
-        "mixture are pruned than of its last",
-        published=Published(relation="extra sensitivity of the penultimate MoE layer"),
-        read=lambda data: data["alone"].isel(block=-1) - data["alone"].isel(block=-2),
-        rule=Rule(in_kind=share_from(_ERROR)),
-        not_comparable=f"{_DIGITS}; it has two mixtures, of which the penultimate is the first, where the paper has "
-        "six. The means of three trainings are -.005, .006 and .009 at seeds 0, 11 and 12, and single ones are from "
-        "-.018 to .030: neither is more sensitive",
-        unit="accuracy",
-    ),
-    *(
-        _tiny(
-            id=f"pruning2024/figure5{letter}/upper-bound-v-moe",
-            where=f"section 5.2.1, figure 5{letter}",
-            statement="pruning a V-MoE by the change of the router's norm is an upper bound to pruning it by "
-            f"{words}, at any number of experts",
-            published=Published(relation="consistently an upper bound: never behind"),
-            read=_bound(*names),
-            rule=Rule(in_kind=share_from(-_ERROR)),
-            not_comparable=f"{_DIGITS}; a bound holds in every training, and in single ones the change of the norm is "
-            "1 to 5 points behind at some number of experts; on average over nine trainings at most 2, the error 1",
-            unit="accuracy",
-        )
-        for letter, (words, names) in _OTHERS.items()
-    ),
+tiny = paper.measure(
+    "tiny-v-moe",
+    measures.tiny,
+    seconds=(88, 320),  # 35 for the pre-training, which is then kept in the cache
+    unit="accuracy",
+    trials=budgets(2, 10),
 )
-
-
-CLAIMS: tuple[Claim, ...] = (*_SAVED, *_TINY)
+tiny.claim(
+    "figure1/lost-v-moe",
+    "fine-tuned again, a V-MoE without 75 % of its experts loses at most one per cent of accuracy",
+    lost_again(),
+    says(ONE_PERCENT, "CIFAR-10", bound="at most").in_kind(at_most),
+    not_comparable=f"{_DIGITS}; it gains, as the whole model was not trained again for as long: there is no such "
+    "control here, nor in the paper",
+    where="section 1, figure 1",
+)
+tiny.claim(
+    "figure4b/lost-v-moe",
+    "not fine-tuned again, a V-MoE without half of its experts loses at most one per cent of accuracy",
+    lost(4),
+    says(ONE_PERCENT, "with one layer left whole, CIFAR-10", bound="at most").in_kind(at_most),
+    not_comparable=f"{_DIGITS}; both of its mixtures are pruned, where the paper leaves the penultimate of six whole",
+    where="section 5.2.1, figure 4b",
+)
+tiny.claim(
+    "figure4a/random-v-moe",
+    "a V-MoE pruned by the change of the router's norm is more accurate than one pruned at random",
+    ahead("random"),
+    says("random falls sharply, the change of the norm does not").in_kind(share_from(_ERROR)),
+    not_comparable=f"{_DIGITS}; not fine-tuned after pruning",
+    where="section 5.2.1, figure 4a",
+)
+tiny.claim(
+    "section5.2.1/penultimate-v-moe",
+    "not fine-tuned again, a V-MoE loses more accuracy where half of the experts of its penultimate mixture are pruned "
+    "than of its last",
+    penultimate(),
+    says("extra sensitivity of the penultimate MoE layer").in_kind(share_from(_ERROR)),
+    not_comparable=f"{_DIGITS}; it has two mixtures, of which the penultimate is the first, where the paper has "
+    "six. The means of three trainings are -.005, .006 and .009 at seeds 0, 11 and 12, and single ones are from "
+    "-.018 to .030: neither is more sensitive",
+    where="section 5.2.1, below figure 4",
+)
+for letter, words, others in (
+    ("a", "importance score", ("importance-score",)),
+    ("b", "the norms of routers and of neurons", ("router-magnitude", "neuron-magnitude")),
+    ("c", "the change of the neurons' norm", ("neuron-magnitude-change",)),
+):
+    tiny.claim(
+        f"figure5{letter}/upper-bound-v-moe",
+        "pruning a V-MoE by the change of the router's norm is an upper bound to pruning it by "
+        f"{words}, at any number of experts",
+        least_lead(*others),
+        says("consistently an upper bound: never behind").in_kind(share_from(-_ERROR)),
+        not_comparable=f"{_DIGITS}; a bound holds in every training, and in single ones the change of the norm is "
+        "1 to 5 points behind at some number of experts; on average over nine trainings at most 2, the error 1",
+        where=f"section 5.2.1, figure 5{letter}",
+    )

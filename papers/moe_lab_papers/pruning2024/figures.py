@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import xarray as xr
 
+from moe_lab.pruning import figures
 from moe_lab.pruning.published import STATEMENTS
-from moe_lab_papers.claim import Claim, Measurement, Published, Read, Rule, near, share_from, up_to
-from moe_lab_papers.pruning2024.sources import FIGURES, PICTURE
+from moe_lab_papers.paper import Paper, budgets, says
+from moe_lab_papers.ranges import near, share_from, up_to
+from moe_lab_papers.readers import at, reader
 
-FIGURE_3 = Measurement.sized(
-    name="pruning2024/figure3",
-    function=f"{FIGURES}:figure3",
-    sizes={"trials": (35, 200)},
-    seconds=(10, 55),
-    device=True,
-    picture=PICTURE,
-    sees="Figure 3 a to e: a few routers grow large, and those experts' routers and neurons point along their pattern.",
-)
-FIGURE_7 = Measurement.sized(
-    name="pruning2024/figure7",
-    function=f"{FIGURES}:figure7",
-    sizes={"trials": (10, 20)},
-    seconds=(3, 6),
-    device=True,
-    picture=PICTURE,
-    sees="Figure 7: the same of the experts that vote -.",
-)
-
+paper = Paper("pruning2024", picture="moe_lab.pruning.plots:picture")
 
 _PIXELS = "the paper shows the components as shades, not as numbers"
+figure_3 = paper.measure(
+    "figure3",
+    figures.figure3,
+    seconds=(10, 55),
+    sees="Figure 3 a to e: a few routers grow large, and those experts' routers and neurons point along their pattern.",
+    trials=budgets(35, 200),
+)
+figure_7 = paper.measure(
+    "figure7",
+    figures.figure7,
+    seconds=(3, 6),
+    sees="Figure 7: the same of the experts that vote -.",
+    trials=budgets(10, 20),
+)
 
 
 def _own(data: xr.Dataset, component: str) -> xr.DataArray:
@@ -44,116 +41,107 @@ def _large(data: xr.Dataset, group: str) -> xr.DataArray:
     return data["large"].sel(trial=int(data["shown_trial"])) & (data["group"] == group)
 
 
-def _along(group: str) -> Read:
-    def read(data: xr.Dataset) -> Any:
-        share = _own(data, "router_component") ** 2 / (data["router_component"] ** 2).sum("pattern")
-        return share.where(_large(data, group), drop=True).min()
+@reader
+def large_routers(data: xr.Dataset, group: str) -> Any:
+    """The least share of a large router's squared norm that is along its pattern."""
+    share = _own(data, "router_component") ** 2 / (data["router_component"] ** 2).sum("pattern")
+    return share.where(_large(data, group), drop=True).min()
 
-    return read
 
-
-def _small(data: xr.Dataset) -> Any:
+@reader
+def small_router(data: xr.Dataset) -> Any:
+    """The component of the small router that is shown along its pattern, over the large one's."""
     components = _own(data, "router_component")
     large, small = (abs(components.sel(expert=int(data["shown"].sel(role=role)))) for role in ("large", "small"))
     return small / large
 
 
-def _neurons(group: str) -> Read:
-    def read(data: xr.Dataset) -> Any:
-        share = (_own(data, "neuron_component") > 1).mean("neuron")
-        return share.where(_large(data, group), drop=True).mean()
+@reader
+def large_neurons(data: xr.Dataset, group: str) -> Any:
+    """The share of large experts' neurons that are large along their pattern."""
+    share = (_own(data, "neuron_component") > 1).mean("neuron")
+    return share.where(_large(data, group), drop=True).mean()
 
-    return read
 
-
-def _small_neurons(data: xr.Dataset) -> Any:
+@reader
+def small_neurons(data: xr.Dataset) -> Any:
+    """The share of the neurons of the small expert that is shown that are large along its pattern."""
     return (_own(data, "neuron_component").sel(expert=int(data["shown"].sel(role="small"))) > 1).mean()
 
 
-def _shown(place: str, group: str, figure: str, measurement: Measurement) -> tuple[Claim, ...]:
-    """What figures 3 b to e and 7 a to d show of two experts of a group."""
-    pattern = "o_1" if group == "+" else "o_2"
-    return (
-        Claim(
-            id=f"pruning2024/{place}/large-router",
-            where=figure,
-            statement=f"routers with a large norm have a large component along {pattern}",
-            published=Published(relation="a large component along it, none elsewhere"),
-            measurement=measurement,
-            read=_along(group),
-            rule=Rule(in_kind=share_from(0.9)),
-            reason=_PIXELS,
-            unit="of the squared norm",
-        ),
-        Claim(
-            id=f"pruning2024/{place}/small-router",
-            where=figure,
-            statement=f"a small router has no significant component along {pattern}",
-            published=Published(relation="no significant component"),
-            measurement=measurement,
-            read=_small,
-            rule=Rule(in_kind=up_to(0.1)),
-            reason=_PIXELS,
-            unit="of the large one's",
-        ),
-        Claim(
-            id=f"pruning2024/{place}/large-neurons",
-            where=figure,
-            statement="a constant fraction of the neurons of experts with a large router have a large component along "
-            f"{pattern}",
-            published=Published(relation="a constant fraction, read as a quarter"),
-            measurement=measurement,
-            read=_neurons(group),
-            rule=Rule(in_kind=share_from(0.25)),
-            reason=_PIXELS,
-            unit="of the neurons",
-        ),
-        Claim(
-            id=f"pruning2024/{place}/small-neurons",
-            where=figure,
-            statement=f"neurons of an expert with a small router have no large component along {pattern}",
-            published=Published(relation="none"),
-            measurement=measurement,
-            read=_small_neurons,
-            rule=Rule(in_kind=up_to(0.05)),
-            reason=_PIXELS,
-            unit="of the neurons",
-        ),
-    )
+@reader
+def both_groups(data: xr.Dataset) -> xr.DataArray:
+    """Reads 1 where both groups have a large router."""
+    return ~data["violated"]
 
 
 _NAMED = STATEMENTS["synthetic/large-routers"].value
-_figure_3 = partial(Claim, measurement=FIGURE_3)
-CLAIMS: tuple[Claim, ...] = (
-    _figure_3(
-        id="pruning2024/figure3/large-routers",
-        where="section 5.1, figure 3a",
-        statement="a few of 20 routers end with significantly larger norms, above 1.5 log l",
-        published=Published(value=_NAMED, relation="are named in the training that is shown"),
-        read=lambda data: data["large"].sum("expert"),
-        rule=Rule(agrees=near(_NAMED, (_NAMED * (1 - _NAMED / 20)) ** 0.5)),  # one training's: the binomial deviation
-        unit="routers",
+figure_3.claim(
+    "figure3/large-routers",
+    "a few of 20 routers end with significantly larger norms, above 1.5 log l",
+    at("large", sum="expert"),
+    says(_NAMED, "are named in the training that is shown").agrees(
+        near(_NAMED, (_NAMED * (1 - _NAMED / 20)) ** 0.5)  # one training's: the binomial deviation
     ),
-    _figure_3(
-        id="pruning2024/figure3/both-groups",
-        where="section 5.1, figure 3a",
-        statement="both groups have routers with significantly larger norms",
-        published=Published(value=1, relation="in the one training that is shown"),
-        read=lambda data: ~data["violated"],
-        rule=Rule(agrees=share_from(1.0), in_kind=share_from(0.5)),
-        reason="in about a quarter of the trainings one class has no large router: nothing makes sure that a random "
-        "start has an important expert for it, which the theory assumes; the paper shows a single training",
-        unit="of the trainings",
-    ),
-    _figure_3(
-        id="pruning2024/figure3/zero-error",
-        where="section 5.1",
-        statement="training from the tiny random initialization ends without errors",
-        published=Published(value=1, relation="zero training error"),
-        read=lambda data: data["test_accuracy"],
-        rule=Rule(agrees=share_from(0.999), of="median"),
-        unit="test accuracy",
-    ),
-    *_shown(place="figure3", group="+", figure="section 5.1, figure 3b to e", measurement=FIGURE_3),
-    *_shown(place="figure7", group="-", figure="section B.1, figure 7", measurement=FIGURE_7),
+    where="section 5.1, figure 3a",
+    unit="routers",
 )
+figure_3.claim(
+    "figure3/both-groups",
+    "both groups have routers with significantly larger norms",
+    both_groups(),
+    says(1, "in the one training that is shown").agrees(share_from(1.0), in_kind=share_from(0.5)),
+    "in about a quarter of the trainings one class has no large router: nothing makes sure that a random start has an "
+    "important expert for it, which the theory assumes; the paper shows a single training",
+    where="section 5.1, figure 3a",
+    unit="of the trainings",
+)
+figure_3.claim(
+    "figure3/zero-error",
+    "training from the tiny random initialization ends without errors",
+    at("test_accuracy"),
+    says(1, "zero training error").agrees(share_from(0.999), of="median"),
+    where="section 5.1",
+    unit="test accuracy",
+)
+
+for measured, place, where, group, pattern in (
+    (figure_3, "figure3", "section 5.1, figure 3b to e", "+", "o_1"),
+    (figure_7, "figure7", "section B.1, figure 7", "-", "o_2"),
+):
+    measured.claim(
+        f"{place}/large-router",
+        f"routers with a large norm have a large component along {pattern}",
+        large_routers(group),
+        says("a large component along it, none elsewhere").in_kind(share_from(0.9)),
+        _PIXELS,
+        where=where,
+        unit="of the squared norm",
+    )
+    measured.claim(
+        f"{place}/small-router",
+        f"a small router has no significant component along {pattern}",
+        small_router(),
+        says("no significant component").in_kind(up_to(0.1)),
+        _PIXELS,
+        where=where,
+        unit="of the large one's",
+    )
+    measured.claim(
+        f"{place}/large-neurons",
+        "a constant fraction of the neurons of experts with a large router have a large component along " + pattern,
+        large_neurons(group),
+        says("a constant fraction, read as a quarter").in_kind(share_from(0.25)),
+        _PIXELS,
+        where=where,
+        unit="of the neurons",
+    )
+    measured.claim(
+        f"{place}/small-neurons",
+        f"neurons of an expert with a small router have no large component along {pattern}",
+        small_neurons(),
+        says("none").in_kind(up_to(0.05)),
+        _PIXELS,
+        where=where,
+        unit="of the neurons",
+    )

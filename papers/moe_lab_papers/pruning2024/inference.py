@@ -5,46 +5,44 @@ Weights are random, as time does not depend on them. That FLOPs fall linearly fo
 
 from __future__ import annotations
 
-from moe_lab_papers.claim import Claim, Measurement, Published, Rule, share_from
-from moe_lab_papers.pruning2024.inference_measures import straightness
+import xarray as xr
 
-_MEASURES = "moe_lab_papers.pruning2024.inference_measures"
-V_MOE = Measurement(
-    name="pruning2024/figure10-v-moe-time",
-    function=f"{_MEASURES}:timed",
-    quick={"model": "v-moe-cifar-100", "blocks": 2, "repeats": 5},
-    full={"model": "v-moe-cifar-100", "blocks": 12, "repeats": 9},
+from moe_lab_papers.paper import Paper, budgets, says
+from moe_lab_papers.pruning2024 import inference_measures as measures
+from moe_lab_papers.ranges import share_from
+from moe_lab_papers.readers import reader
+
+paper = Paper("pruning2024")
+v_moe = paper.measure(
+    "figure10-v-moe-time",
+    measures.timed,
     seconds=(4, 50),
+    model="v-moe-cifar-100",
+    blocks=budgets(2, 12),
+    repeats=budgets(5, 9),
 )
-E3 = Measurement(
-    name="pruning2024/figure10-e3-time",
-    function=f"{_MEASURES}:timed",
-    quick={"model": "e3-cifar-10", "blocks": 8, "repeats": 5},
-    full={"model": "e3-cifar-10", "blocks": 8, "repeats": 15},
-    seconds=(3, 9),
+e3 = paper.measure(
+    "figure10-e3-time", measures.timed, seconds=(3, 9), model="e3-cifar-10", blocks=8, repeats=budgets(5, 15)
 )
 
 
-def _time(panel: str, words: str, measurement: Measurement, reason: str) -> Claim:
-    return Claim(
-        id=f"pruning2024/figure10{panel}/time-linear",
+@reader
+def straightness(data: xr.Dataset) -> float:
+    """r squared of the line through the median times."""
+    return measures.straightness(data["milliseconds"].median("repeat"))
+
+
+_CPU = "random weights on one thread of a CPU, where the paper has two GPUs"
+for panel, words, measured, reason in (
+    ("c", "the V-MoE of CIFAR-100", v_moe, f"{_CPU}; the quick budget has one of the six pairs of blocks"),
+    ("g", "the E3 of CIFAR-10", e3, _CPU),
+):
+    measured.claim(
+        f"figure10{panel}/time-linear",
+        f"the inference time of {words} falls linearly with the share of experts pruned",
+        straightness(),
+        says("a straight line").in_kind(share_from(0.95)),
+        reason,
         where=f"section B.4, figure 10{panel}",
-        statement=f"the inference time of {words} falls linearly with the share of experts pruned",
-        published=Published(relation="a straight line"),
-        measurement=measurement,
-        read=lambda data: straightness(data["milliseconds"].median("repeat")),
-        rule=Rule(in_kind=share_from(0.95)),
-        reason=f"random weights on one thread of a CPU, where the paper has two GPUs{reason}",
         unit="r squared",
     )
-
-
-CLAIMS: tuple[Claim, ...] = (
-    _time(
-        panel="c",
-        words="the V-MoE of CIFAR-100",
-        measurement=V_MOE,
-        reason="; the quick budget has one of the six pairs of blocks",
-    ),
-    _time(panel="g", words="the E3 of CIFAR-10", measurement=E3, reason=""),
-)

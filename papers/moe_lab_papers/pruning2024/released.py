@@ -2,86 +2,99 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from moe_lab_papers.claim import Claim, Measurement, Needs, Published, Rule, at_most, share_from
-from moe_lab_papers.pruning2024.deep import MEASURES, ONE_PERCENT, ours
-from moe_lab_papers.pruning2024.deep_measures import OURS
+from moe_lab_papers.claim import Needs
+from moe_lab_papers.paper import Measured, Paper, budgets, says
+from moe_lab_papers.pruning2024 import deep_measures as measures
+from moe_lab_papers.pruning2024.deep import ONE_PERCENT, ours
+from moe_lab_papers.ranges import at_most, share_from
+from moe_lab_papers.readers import reader
 
-_CHECKPOINTS = {
-    "e3-s32": ("eee_s32_last2_ilsvrc2012", "eee_s32_last2_ilsvrc2012_ft_cifar100", "cifar-100"),
-    "b16": ("vmoe_b16_imagenet21k_randaug_strong", "vmoe_b16_imagenet21k_randaug_strong_ft_cifar10", "cifar-10"),
-}
-"""By config: the released checkpoint, the one fine-tuned from it, and its data set. That V-MoE is not released."""
+paper = Paper("pruning2024")
 
 
-def _weights(model: str, pruned: tuple[int, ...], seconds: tuple[float, float], **more: Any) -> Measurement:
-    before, after, data = _CHECKPOINTS[model]
-    same: dict[str, Any] = {"config": model, "start": before, "end": after, "data": data}
-    same |= {"pruned": pruned, "criteria": (OURS, "random"), **more}
-    source = "gs://vmoe_checkpoints" if model == "e3-s32" else "the former from gs://vmoe_checkpoints, the latter own"
-    return Measurement(
-        name=f"pruning2024/{model}-{data}",
-        function=f"{MEASURES}:released",
-        quick={**same, "batches": 8},
-        full={**same, "batches": 10_000},
+def _weights(config: str, start: str, data: str, source: str, seconds: tuple[float, float], **more: Any) -> Measured:
+    """Returns the measurement of a released checkpoint, and of the one that was fine-tuned from it on some data."""
+    end = f"{start}_ft_{data.replace('-', '')}"
+    return paper.measure(
+        f"{config}-{data}",
+        measures.released,
         seconds=seconds,
         needs=Needs(
-            what=f"the checkpoints {before} and {after} ({source}) and {data}'s binary version",
+            what=f"the checkpoints {start} and {end} ({source}) and {data}'s binary version",
             argument="root",
-            pattern=f"{after}.index",
-            others=(f"{before}.index", f"{data}*bin*"),
+            pattern=f"{end}.index",
+            others=(f"{start}.index", f"{data}*bin*"),
         ),
+        reason="without fine-tuning after pruning; the quick budget tests on eight batches",
+        unit="accuracy",
+        config=config,
+        start=start,
+        end=end,
+        data=data,
+        **more,
+        batches=budgets(8, 10_000),
     )
 
 
-E3_WEIGHTS = _weights("e3-s32", (0, 3), (150, 1500))
-V_MOE_WEIGHTS = _weights("b16", (0, 4), (60, 8000), whole=(9,))
+_BUCKET = "gs://vmoe_checkpoints"
+e3 = _weights(
+    "e3-s32",
+    "eee_s32_last2_ilsvrc2012",
+    "cifar-100",
+    _BUCKET,
+    seconds=(150, 1500),
+    pruned=(0, 3),
+    criteria=(measures.OURS, "random"),
+)
+v_moe = _weights(
+    "b16",
+    "vmoe_b16_imagenet21k_randaug_strong",
+    "cifar-10",
+    f"the former from {_BUCKET}, the latter own",  # the fine-tuned V-MoE is not released
+    seconds=(60, 8000),
+    pruned=(0, 4),
+    criteria=(measures.OURS, "random"),
+    whole=(9,),
+)
 
 
-def _lost(data: xr.Dataset) -> np.ndarray:
+@reader
+def lost(data: xr.Dataset) -> np.ndarray:
+    """The accuracy that is lost with the most experts pruned."""
     accuracy = ours(data)
     return np.asarray(accuracy.sel(pruned=0) - accuracy.isel(pruned=-1))
 
 
-def _over_random(data: xr.Dataset) -> np.ndarray:
+@reader
+def over_random(data: xr.Dataset) -> np.ndarray:
+    """How much more accurate it is there than with as many experts pruned at random."""
     return np.asarray((ours(data) - data["accuracy"].sel(criterion="random")).isel(pruned=-1))
 
 
-_released = partial(
-    Claim, reason="without fine-tuning after pruning; the quick budget tests on eight batches", unit="accuracy"
+_WITHIN_ONE = says(ONE_PERCENT, bound="at most").agrees(at_most)
+v_moe.claim(
+    "figure4b/v-moe-cifar-10-released",
+    "V-MoE B/16 without half of its experts, but for one layer's, loses at most one per cent of accuracy",
+    lost(),
+    _WITHIN_ONE,
+    where="section 5.2.1 and B.2, figure 4b",
 )
-_within_one = partial(
-    _released,
-    published=Published(value=ONE_PERCENT, bound="at most"),
-    read=_lost,
-    rule=Rule(agrees=at_most(ONE_PERCENT)),
+v_moe.claim(
+    "figure4a/v-moe-cifar-10-released",
+    "V-MoE B/16 without half of its experts, but for one layer's, is more accurate than with as many pruned at random",
+    over_random(),
+    says("random falls sharply").in_kind(share_from(0.02)),
+    where="section 5.2.1 and B.2, figure 4a",
 )
-CLAIMS: tuple[Claim, ...] = (
-    _within_one(
-        id="pruning2024/figure4b/v-moe-cifar-10-released",
-        where="section 5.2.1 and B.2, figure 4b",
-        statement="V-MoE B/16 without half of its experts, but for one layer's, loses at most one per cent of accuracy",
-        measurement=V_MOE_WEIGHTS,
-    ),
-    _released(
-        id="pruning2024/figure4a/v-moe-cifar-10-released",
-        where="section 5.2.1 and B.2, figure 4a",
-        statement="V-MoE B/16 without half of its experts, but for one layer's, is more accurate than with as many "
-        "pruned at random",
-        published=Published(relation="random falls sharply"),
-        measurement=V_MOE_WEIGHTS,
-        read=_over_random,
-        rule=Rule(in_kind=share_from(0.02)),
-    ),
-    _within_one(
-        id="pruning2024/figure8c/e3-cifar-100-released",
-        where="section 5.2.1 and B.2, figure 8c",
-        statement="E3 S/32 without 75 % of its experts loses at most one per cent of accuracy",
-        measurement=E3_WEIGHTS,
-    ),
+e3.claim(
+    "figure8c/e3-cifar-100-released",
+    "E3 S/32 without 75 % of its experts loses at most one per cent of accuracy",
+    lost(),
+    _WITHIN_ONE,
+    where="section 5.2.1 and B.2, figure 8c",
 )

@@ -12,5 +12,5 @@ from moe_lab_papers.claim import Claim
 from moe_lab_papers.erratum import Erratum
 from moe_lab_papers.routers import balancing, choosing
 
-CLAIMS: tuple[Claim, ...] = (*balancing.CLAIMS, *choosing.CLAIMS)
+CLAIMS: tuple[Claim, ...] = (*balancing.paper.claims, *choosing.paper.claims)
 ERRATA: tuple[Erratum, ...] = ()

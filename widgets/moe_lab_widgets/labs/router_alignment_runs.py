@@ -7,7 +7,7 @@ from typing import Any
 
 from moe_lab.core.config import Config, RunConfig, require
 from moe_lab.core.training import Snapshot
-from moe_lab.core.trials import placement
+from moe_lab.core.trials import device_and_dtype
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples, train_batch
 from moe_lab.patch_routing.data import Split
@@ -139,7 +139,7 @@ def begin(run: RunConfig, kept: dict[str, Any]) -> Iterator[Snapshot]:
 def _samples(run: Run, split: Split, count: int, kept: dict[str, Any]) -> Samples:
     key = (run.task, run.trials, run.seed, count, run.device)
     if split not in kept or kept[split][0] != key:
-        where: dict[str, Any] = {"split": split, "device": placement(run)[0]}
+        where: dict[str, Any] = {"split": split, "device": device_and_dtype(run)[0]}
         kept[split] = key, run.task.sample(count, trials=run.trial_numbers, seed=run.seed, **where)
     samples: Samples = kept[split][1]
     return samples

@@ -144,7 +144,7 @@ export function spread(wanted, gap, low, high) {
   return places;
 }
 
-/** Moves marks until no two are nearer than `gap`, as `moe_lab.drawing.placement.push_apart`.
+/** Moves marks until no two are nearer than `gap`, as `moe_lab.drawing.label_layout.push_apart`.
  * @type {(points: Place[], gap: number) => Place[]} */
 export function pushedApart(points, gap) {
   /** @type {Place[]} */
