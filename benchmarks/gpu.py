@@ -30,10 +30,12 @@ from benchmarks.specialization import TRIALS as SWITCH_TRIALS
 from benchmarks.specialization import PlainLoop, learner, whole
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.training import final
-from moe_lab.patch_routing import JointMoE, Run, SeparateMoE, learners
+from moe_lab.patch_routing import JointMoE, Run, SeparateMoE
+from moe_lab.patch_routing import learner as patch_learner
+from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map, phase_map_stream
-from moe_lab.patch_routing.training import Training, samples_of
+from moe_lab.patch_routing.training import Training
 from moe_lab.specialization import SwitchMoE, train_run
 from moe_lab.vision.vmoe.training import DigitRun
 from moe_lab.vision.vmoe.training import Training as VMoETraining
@@ -167,8 +169,8 @@ def in_flight(sizes: Sizes) -> list[Result]:
             call()
 
     seconds, parts = [], 0
-    for way in (learners.side_by_side, in_turn):
-        with patch.object(learners, "side_by_side", way):
+    for way in (patch_learner.side_by_side, in_turn):
+        with patch.object(patch_learner, "side_by_side", way):
             batch = Training(runs, drawn)
             batch.take_step()
             seconds.append(_clock(batch.take_step, sizes))
@@ -204,11 +206,11 @@ def joint_step(sizes: Sizes, peak: float) -> list[Result]:
     batch = Training([run], samples_of([run]))
     batch.take_step()
     seconds = _clock(batch.take_step, sizes)
-    samples = batch.orders.plan(batch.step, batch.resident, batch.learner.setting.device)[0]
+    samples = batch.order.next()
     note = f"{sizes.rows} trainings at once"
     return [
         Result("gpu_joint_step", 1e6 * seconds / sizes.rows, "us a training", note=note),
-        *_use("gpu_joint", batch.take_step, lambda: batch.learner._advance(samples), seconds, peak, sizes),
+        *_use("gpu_joint", batch.take_step, lambda: batch.learner._step_parts(samples), seconds, peak, sizes),
     ]
 
 

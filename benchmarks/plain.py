@@ -9,7 +9,7 @@ from torch.nn.functional import softplus
 
 from moe_lab.core.trials import stream
 from moe_lab.patch_routing import DigitTask, PatternTask, SeparateMoE
-from moe_lab.patch_routing.model import initial_experts, initial_outputs, initial_routers
+from moe_lab.patch_routing.initialization import initial_experts, initial_outputs, initial_routers
 
 
 def gathered_joint_step(

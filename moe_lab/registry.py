@@ -206,7 +206,7 @@ NOTEBOOKS = (
         will="find out how many samples it takes, and which of the paper's claims hold",
         theme="patches and routing",
         exercises="transitions",
-        explains=("patch_routing.figures", "patch_routing.phase", "patch_routing.theory", "patch_routing.separability"),
+        explains=("patch_routing.figures", "patch_routing.phase", "patch_routing.theory"),
     ),
     Notebook(
         stem="04_specialization",

@@ -21,7 +21,7 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from moe_lab.core import devices, graphs
-from moe_lab.patch_routing import fixed_learners, grid_points, learners
+from moe_lab.patch_routing import fixed_learners, grid_points, learner
 
 NAME = "second"
 CAPTURING = "operation not permitted when stream is capturing"
@@ -243,7 +243,7 @@ def second_device(index: int = 0) -> Iterator[SecondDevice]:
         patch.setitem(graphs._CAPTURES, NAME, graphs._cuda_graph)
         for name, fake in at_hand.items():
             patch.setattr(torch.cuda, name, fake)
-        for table in (learners.NUMBERS_AT_ONCE, fixed_learners._NUMBERS_WORTH_A_PART, grid_points._ROWS_AT_ONCE):
+        for table in (learner.NUMBERS_AT_ONCE, fixed_learners._NUMBERS_WORTH_A_PART, grid_points._ROWS_AT_ONCE):
             patch.setitem(table, NAME, table["cuda"])
         devices.choose(device.name)  # looks whether it computes, once in a process
         device.waits.clear()

@@ -15,8 +15,10 @@ from moe_lab.core import graphs
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.training import Snapshot
 from moe_lab.core.trials import stream
-from moe_lab.patch_routing import CNN, endings
+from moe_lab.patch_routing import CNN, stopping
 from moe_lab.patch_routing import training as patch_training
+from moe_lab.patch_routing.batch import samples_of
+from moe_lab.patch_routing.stopping import StoppingOnDevice
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.recovery.landscape import L2Loss, descend
@@ -181,7 +183,7 @@ def test_a_step_that_reads_is_not_captured() -> None:
 def test_epochs_that_end_together_are_settled_by_a_graph_while_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = snapshots("joint that ends")
     found, _, captures = on_second_device("joint that ends")
-    monkeypatch.setattr(endings, "_FEW_NUMBERS", 100)
+    monkeypatch.setattr(stopping, "_FEW_NUMBERS", 100)
     alone, _, fewer = on_second_device("joint that ends")
     compare(found, wanted, 1e-10)
     compare(alone, wanted, 1e-10)
@@ -220,17 +222,17 @@ def test_what_stands_between_captured_steps_waits_for_nothing() -> None:
         run = patch_routing.Run(
             model=PATCH_MODELS["joint"], task=PATTERNS, trials=4, **{**PATCHES, "device": device.name}
         )
-        training = patch_training.Training([run], patch_training.samples_of([run]))
-        learner, orders = training.learner, training.orders
-        assert learner.endings is not None
-        learner.step(orders.plan(0, training.resident, learner.setting.device)[0])
+        training = patch_training.Training([run], samples_of([run]))
+        learner, rule = training.learner, training.stopping
+        assert isinstance(rule, StoppingOnDevice)
+        training.take_step()
         device.waits.clear()
-        learner.step(orders.plan(1, training.resident, learner.setting.device)[0])
-        learner.endings.settle(learner, 4, np.array([0, 2]), np.array([False, True]))
+        training.take_step()
+        rule.settle(4, np.array([0, 2]), np.array([False, True]))
         assert not device.waits
-        assert learner.endings.running.tolist() == [True, True, False, True]
+        assert rule.decided.running.tolist() == [True, True, False, True]
         before = learner.weights.clone()
-        learner.step(orders.plan(2, training.resident, learner.setting.device)[0])
+        training.take_step()
         moved = (learner.weights - before).abs().amax((1, 2)) > 0
         assert moved.tolist() == [True, True, False, True]  # a row that has ended keeps its weights
 

@@ -84,11 +84,20 @@ class TrialProgress:
         self.finished, self.diverged = np.zeros(trials, dtype=bool), np.zeros(trials, dtype=bool)
         self.values: dict[str, np.ndarray] = {}
 
-    def record(self, values: Mapping[str, np.ndarray]) -> None:
-        """Keeps a copy of measured values, with NaN where a trial has diverged."""
-        self.values = {name: np.array(value, dtype=float) for name, value in values.items()}
-        for value in self.values.values():
-            value[self.diverged] = np.nan
+    def record(self, values: Mapping[str, np.ndarray], trials: np.ndarray | None = None) -> None:
+        """Keeps a copy of measured values, with NaN where a trial has diverged.
+
+        Args:
+          trials: numbers of the trials that were measured; what is known of the others stays. None for all trials,
+            whose earlier values are forgotten.
+        """
+        if trials is None:
+            self.values, trials = {}, np.arange(len(self.finished))
+        for name, value in values.items():
+            if name not in self.values:
+                self.values[name] = np.full((len(self.finished), *np.shape(value)[1:]), np.nan)
+            self.values[name][trials] = value
+            self.values[name][self.diverged] = np.nan
 
     def snapshot(
         self,

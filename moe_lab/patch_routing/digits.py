@@ -16,8 +16,6 @@ from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
 from moe_lab.core.trials import stream
-from moe_lab.datasets import digits as embedded_digits
-from moe_lab.datasets import mnist
 from moe_lab.patch_routing.data import (
     BACKGROUND,
     SIGNAL,
@@ -193,8 +191,10 @@ class _Images:
 @lru_cache(maxsize=4)
 def _images(source: str, root: Path | None, download: bool, pixels: str) -> _Images:
     """Loads and preprocesses the images once. The 8x8 digits are centred; otherwise the separate router fails."""
+    from moe_lab.datasets import digits, mnist  # here: patterns need no images, and the room is imported without them
+
     if source == "digits":
-        loaded = embedded_digits.load()
+        loaded = digits.load()
         values, is_test = loaded.images - loaded.images.mean(axis=0), None
     else:
         loaded = mnist.load(root, download=download)

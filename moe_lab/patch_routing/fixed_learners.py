@@ -13,10 +13,11 @@ from torch.nn.functional import embedding
 
 from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.routing import sorted_patches
+from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing import model as models
-from moe_lab.patch_routing import start
+from moe_lab.patch_routing.batch import Rows
 from moe_lab.patch_routing.data import ROLES, Samples
-from moe_lab.patch_routing.learners import NUMBERS_AT_ONCE, Learner, Rows, Setting, initial_outputs
+from moe_lab.patch_routing.learner import NUMBERS_AT_ONCE, Learner, Setting, initial_outputs
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
 
 _NUMBERS_WORTH_A_PART = {"cpu": 2**17, "cuda": 2**24, "mps": 2**22}  # of padding, which cost as much as its launches
@@ -30,37 +31,46 @@ class _FixedLearner(Learner):
     padded to the most of their part, so that they should come in the order of l.
     """
 
+    rules: models.FixedRules
     tables: dict[str, Int[Tensor, "sources N k l"]]
     source: Int[Tensor, " T"]
 
-    def _start(self, rows: Rows, experts: int, pooled: np.ndarray) -> None:
-        setting, d = self.setting, self.train.bank.shape[2]
-        neurons, most = setting.model.neurons, int(pooled.max())
-        initial = np.stack([start.initial_experts(setting.model, trial, setting.seed, d) for trial in rows.trial])
-        self.weights = setting.tensor(initial).unflatten(1, (experts, neurons // experts))
-        self._known: dict[tuple[int, int], tuple[int, models.FixedRules]] = {}
+    def _initialize(self, rows: Rows, experts: int) -> None:
+        setting, d, kept = self.setting, self.train.bank.shape[2], rows.patches_per_expert
+        neurons, most = setting.model.neurons, int(kept.max())
+        initial = [initialization.hidden_weights(setting.model, trial, setting.seed, d) for trial in rows.trial]
+        self.weights = setting.tensor(np.stack(initial)).unflatten(1, (experts, neurons // experts))
+        self.kept = kept  # l of each row, on the host
+        self._padded: dict[tuple[int, int], tuple[int, models.FixedRules]] = {}
         self.rules = models.FixedRules(
-            outputs=initial_outputs(rows, setting, pooled, self.train.index.shape[2]),
-            valid=None if (pooled == most).all() else setting.tensor((np.arange(most) < pooled[:, None]).astype(float)),
+            outputs=initial_outputs(rows, setting, kept, self.train.index.shape[2]),
+            valid=None if (kept == most).all() else setting.tensor((np.arange(most) < kept[:, None]).astype(float)),
             learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
         )
 
     @property
-    def sizes(self) -> tuple[int, int]:
-        _, _, experts, kept = self.tables["train"].shape
-        return experts, experts * kept * (self.train.bank.shape[2] + 2 * self.weights.shape[2])
+    def experts(self) -> int:
+        return self.tables["train"].shape[2]
+
+    @property
+    def numbers(self) -> int:
+        return self.tables["train"].shape[3] * self._numbers_of_patch
+
+    @property
+    def _numbers_of_patch(self) -> int:
+        """Numbers that one patch of every expert needs."""
+        return self.experts * (self.train.bank.shape[2] + 2 * self.weights.shape[2])
 
     @property
     def _samples_at_once(self) -> int:
         """On a CPU as many as one row has room for, as `parts` divides the rows."""
         if on_accelerator(self.setting.device):
             return super()._samples_at_once
-        return max(self.setting.classes, NUMBERS_AT_ONCE["cpu"] // self.sizes[1])
+        return max(self.setting.classes, NUMBERS_AT_ONCE["cpu"] // self.numbers)
 
     def _divided(self, batch: int) -> list[slice]:
         """Cuts where the padding of rows with a smaller l would cost more than a part of its own."""
-        experts, _ = self.sizes
-        of_patch = batch * experts * (self.train.bank.shape[2] + 2 * self.weights.shape[2])
+        of_patch = batch * self._numbers_of_patch
         worth = _NUMBERS_WORTH_A_PART[self.setting.device.type] / of_patch
         cuts, padded = [0], 0
         for row in range(1, len(self.kept)):
@@ -71,14 +81,15 @@ class _FixedLearner(Learner):
         alike = [slice(begin, end) for begin, end in pairwise([*cuts, len(self.kept)])]
         return [part for rows in alike for part in self._in_cache(rows, of_patch * int(self.kept[rows].max()))]
 
-    def _own(self, rows: slice) -> tuple[int, models.FixedRules]:
+    def _rules_of(self, rows: slice) -> tuple[int, models.FixedRules]:
         """Returns the most patches that one of some rows keeps, and their rules, padded where others keep fewer."""
-        place = rows.start, rows.stop
-        if place not in self._known:
+        part = rows.start, rows.stop
+        if part not in self._padded:
             kept, rules = self.kept[rows], self.rules.of(rows)
             most = int(kept.max())
-            self._known[place] = most, rules._replace(valid=None if (kept == most).all() else rules.valid[:, :most])
-        return self._known[place]
+            valid = None if rules.valid is None or (kept == most).all() else rules.valid[:, :most]
+            self._padded[part] = most, rules._replace(valid=valid)
+        return self._padded[part]
 
     def _fetch(self, data: Samples, table: Int[Tensor, "T b k l"]) -> Float[Tensor, "T k l b d"]:
         return embedding(table.permute(0, 2, 3, 1).contiguous(), data.flat)
@@ -89,7 +100,7 @@ class _FixedLearner(Learner):
 
     def _chosen(self, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Float[Tensor, "T k l B d"], models.FixedRules]:
         """Returns the patches of some training samples, and the rules of their rows."""
-        most, rules = self._own(rows)
+        most, rules = self._rules_of(rows)
         table = self.tables["train"]
         at = (self.source[rows, None] * table.shape[1] + samples).flatten()
         places = table.flatten(0, 1).flatten(1).index_select(0, at)  # much faster than indexing of a slice
@@ -102,14 +113,14 @@ class _FixedLearner(Learner):
     def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
         table, found = self.tables["test" if data is self.test else "train"], []
         for rows in self.parts(end - begin):
-            most, rules = self._own(rows)
+            most, rules = self._rules_of(rows)
             patches = self._fetch(data, table[self.source[rows], begin:end, :, :most])
             found.append(models.fixed_forward(self.weights[rows], patches, rules).outputs)
         return torch.cat(found)
 
-    def _keep(self, rows: Tensor) -> None:
-        self.rules, self._known = self.rules.of(rows), {}
-        self.source = self.source[rows]
+    def _keep(self, rows: np.ndarray, there: Tensor) -> None:
+        super()._keep(rows, there)
+        self.kept, self.source, self._padded = self.kept[rows], self.source[there], {}
 
 
 class CNNLearner(_FixedLearner):
@@ -119,7 +130,7 @@ class CNNLearner(_FixedLearner):
         super().__init__(rows, setting, train, test)
         self.tables = {"train": train.rows[:, :, None], "test": test.rows[:, :, None]}
         self.source = self.group
-        self._start(rows, 1, np.full(len(rows.trial), train.index.shape[2]))
+        self._initialize(rows, 1)
 
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
         return {}
@@ -155,7 +166,7 @@ class SeparateLearner(_FixedLearner):
                 roles = data.roles[groups].unsqueeze(2).expand(-1, -1, setting.classes, -1).gather(-1, places)
                 kinds = torch.nn.functional.one_hot(roles, len(ROLES)).to(setting.dtype)
                 self.load = kinds.mean(1).cumsum(2)  # (sources, k, l, roles), for every l at once
-        self._start(rows, setting.classes, rows.patches_per_expert)
+        self._initialize(rows, setting.classes)
 
     def _trained(self, sources: Sequence[tuple[int, int, int]]) -> Float[Tensor, "sources c d"]:
         """The routers of each (trial, group, N) after `router_epochs` epochs (closed form)."""
@@ -168,14 +179,14 @@ class SeparateLearner(_FixedLearner):
             sums = embedding(self.train.rows[group, :count], self.train.flat).sum(1)[None]
             labels = self.train.labels[group : group + 1, :count]
             direction = models.router_direction(sums, labels, torch.ones_like(sums[..., 0]), setting.classes)
-            initial = setting.tensor(start.initial_routers(model, trial, setting.seed, setting.classes, n, d))[None]
+            initial = setting.tensor(initialization.routers(model, trial, setting.seed, setting.classes, n, d))[None]
             trained = models.train_routers(
                 initial,
                 direction,
                 epochs=model.router_epochs,
                 samples=setting.tensor(np.array([count])),
                 batch_size=model.batch_size,
-                learning_rate=start.router_rate(model, n),
+                learning_rate=initialization.router_rate(model, n),
             )
             routers.append(trained[0])
         return torch.stack(routers)
@@ -190,9 +201,9 @@ class SeparateLearner(_FixedLearner):
             found.append(sorted_patches(scores))
         return torch.stack(found)
 
-    def _keep(self, rows: Tensor) -> None:
-        super()._keep(rows)
-        self.patches_per_expert = self.patches_per_expert[rows]
+    def _keep(self, rows: np.ndarray, there: Tensor) -> None:
+        super()._keep(rows, there)
+        self.patches_per_expert = self.patches_per_expert[there]
 
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
         classes = self.setting.classes

@@ -13,11 +13,12 @@ from moe_lab.core.config import require
 from moe_lab.core.grid import Point
 from moe_lab.core.memory import trials_at_once
 from moe_lab.core.trials import device_and_dtype
+from moe_lab.patch_routing.batch import memory_of
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.model import PatchModel
 from moe_lab.patch_routing.run import Run, Task
-from moe_lab.patch_routing.training import memory_of, train_batch
+from moe_lab.patch_routing.training import train_batch
 
 _HEARTBEAT = 25  # steps between two reports of progress
 _ROWS_AT_ONCE = {"cpu": 800, "mps": 400, "cuda": 4000}

@@ -11,16 +11,19 @@ import xarray as xr
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.figure import reproducible
 from moe_lab.core.interrupts import stop_if_unwanted
-from moe_lab.core.origins import call_of, origin
+from moe_lab.core.origins import origin
 from moe_lab.core.trials import threads_for
+from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import make_task
-from moe_lab.patch_routing.learners import Learner
+from moe_lab.patch_routing.learners import JointLearner
 from moe_lab.patch_routing.recipes import RECIPES
 from moe_lab.patch_routing.run import Run
-from moe_lab.patch_routing.training import Training, samples_of
+from moe_lab.patch_routing.training import Training
 
 _MEANINGS: dict[str, tuple[tuple[str, ...], str]] = {
     "image": (("class", "patch", "row", "column"), "grey values of a test sample's patches, from 0 to 1"),
@@ -34,6 +37,7 @@ _MEANINGS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
+@reproducible()
 @checked
 def illustrations(
     source: str = "digits",
@@ -88,15 +92,13 @@ def illustrations(
         "score": torch.einsum("kd,bnd->bkn", routers, patches[0]).numpy(),
         "gate": forward.gates[0].transpose(0, 1).numpy(),
         "hidden": forward.hidden[0].reshape(-1, 2, n).transpose(0, 1).numpy(),
-        "output_weight": models.initial_outputs(trial, seed, run.model.neurons, 1)[:, 0],
+        "output_weight": initialization.initial_outputs(trial, seed, run.model.neurons, 1)[:, 0],
         "expert_of": 1 + np.arange(run.model.neurons) // (run.model.neurons // experts),
         "output": forward.outputs[0, 0].numpy(),
     }
     variables = {name: (dims, found[name], {"long_name": meaning}) for name, (dims, meaning) in _MEANINGS.items()}
-    given = {"source": source, "samples": samples, "steps": steps, "trial": trial, "root": root, "task": task}
     place: dict[str, Any] = {"figure": "figures 1 to 3", "paper": "pmoe2023, figures 1 to 3"}
-    call = call_of("illustrations", {**given, "seed": seed, "model": model})
-    about = origin(call=call, config=run.record(), seed=seed, device="cpu", **place)
+    about = origin(call="", config=run.record(), seed=seed, device="cpu", **place)
     names = {"class": ["o1", "o2"], "expert": np.arange(1, experts + 1)}
     return xr.Dataset(variables, names, about)
 
@@ -111,10 +113,11 @@ def _run(task: DigitTask, model: models.JointMoE | None, samples: int, trial: in
     return Run(model=chosen, task=task, measure="last", device="cpu", precision="float64", **data)
 
 
-def _trained(run: Run, steps: int) -> Learner:
+def _trained(run: Run, steps: int) -> JointLearner:
     training = Training([run], samples_of([run]))
     with threads_for(0, torch.device("cpu")):
         for _ in range(steps):
             stop_if_unwanted()
             training.take_step()
+    assert isinstance(training.learner, JointLearner)
     return training.learner

@@ -1,250 +1,238 @@
-"""A model bound to its data and weights: takes training steps and evaluates test samples.
-
-A learner holds one row per training of a batch. `keep` drops the rows that have finished; row order is kept.
-"""
+"""Training of routers and experts together: every patch meets all weights, and a mask chooses afterwards."""
 
 from __future__ import annotations
 
-import copy
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import embedding
 
-from moe_lab.core.graphs import CapturedStep, on_accelerator, side_by_side, to_device
+from moe_lab.core.config import require
+from moe_lab.core.graphs import to_device
+from moe_lab.core.routing import expert_choice
+from moe_lab.core.trials import stream
+from moe_lab.patch_routing import initialization, routed
 from moe_lab.patch_routing import model as models
-from moe_lab.patch_routing import start
-from moe_lab.patch_routing.data import ROLES, Samples
-from moe_lab.patch_routing.endings import Endings
-from moe_lab.patch_routing.measures import RoutingCounts
-
-NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
-_NUMBERS_IN_CACHE = 2**20  # of a step, so that what a product writes is still there for the next operation
-_GIVE_UP_AFTER = 100  # samples of the first block, after which rows with an error are given up
+from moe_lab.patch_routing.batch import Rows
+from moe_lab.patch_routing.data import Samples
+from moe_lab.patch_routing.learner import Learner, Setting, initial_outputs
+from moe_lab.patch_routing.measures import Pass, PlaceCounts, RoutingCounts, alignment
+from moe_lab.patch_routing.own import check_gates, has_own_route
+from moe_lab.patch_routing.routed import RoutedMoE
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Per row: its trial, where its data lie, and its own settings."""
+def autograd_step(
+    weights: Tensor, outputs: Callable[[Tensor], Float[Tensor, "T c B"]], labels: Int[Tensor, "T B"], rate: Tensor
+) -> tuple[Tensor, models.Loss]:
+    """Takes one SGD step on the mean loss of each row, with the gradient that torch finds.
 
-    trial: np.ndarray
-    group: np.ndarray  # position of the trial in the Samples
-    samples: np.ndarray  # N
-    patches_per_expert: np.ndarray  # l
-    experts: np.ndarray  # k
-    learning_rate: np.ndarray  # eta
+    Args:
+      outputs: computes f from the weights, each row from its own.
+      rate: (T, 1, 1), the step size of each row.
 
+    Returns:
+      The new weights, and the loss before the step.
 
-@dataclass(frozen=True)
-class Setting:
-    """The settings that all rows of a batch share."""
-
-    model: models.PatchModel
-    classes: int
-    seed: int
-    signals: Tensor  # (groups, c, d)
-    device: torch.device
-    dtype: torch.dtype
-
-    def tensor(self, values: np.ndarray) -> Tensor:
-        whole = np.issubdtype(values.dtype, np.integer)
-        return to_device(values, self.device, torch.int64 if whole else self.dtype)
+    Raises:
+      ValueError: the outputs do not depend on the weights in a way that torch differentiates.
+    """
+    with torch.enable_grad():
+        variable = weights.detach().requires_grad_()
+        found = outputs(variable)
+        loss = models.loss_of(found.detach(), labels)
+        total = (found * loss.slope).sum() / labels.shape[1]  # its derivative by f is that of the mean losses
+    rule = "the outputs of a model must depend on its weights through operations that torch differentiates"
+    require(total.requires_grad, rule, requires_grad=False)
+    (gradient,) = torch.autograd.grad(total, variable)  # rows share no weights: that of the sum has that of each
+    return weights - rate.view(-1, *[1] * (weights.ndim - 1)) * gradient, loss
 
 
-class Learner(ABC):
-    """Rows of one model in training. `weights` leads with the row axis; `wrong` and `loss` are running sums."""
+class PatchLearner(Learner):
+    """Rows of a model that is given all patches.
 
-    weights: Tensor
-    rules: Any  # the model's constants, with the step size of each row as `learning_rate`
+    Attributes:
+      present: (T, k) the experts that each row has.
+    """
 
-    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
-        self.setting, self.train, self.test = setting, train, test
-        self.group = setting.tensor(rows.group)
-        self.samples, self.counts, self.kept = rows.samples, setting.tensor(rows.samples), rows.patches_per_expert
-        self.wrong = torch.zeros(len(rows.trial), device=setting.device, dtype=torch.int64)
-        self.loss = torch.zeros(len(rows.trial), device=setting.device, dtype=setting.dtype)
-        self.missed = torch.zeros_like(self.wrong)  # a training sample that was wrong when last looked at
-        self._captured_step: CapturedStep | None = None
-        self._parts: dict[int, list[slice]] = {}
-        self.endings = Endings.none_of(self.wrong, self.loss) if on_accelerator(setting.device) else None
-
-    # What a model must define ----------------------------------------------------------------------------------------
+    present: Tensor
 
     @abstractmethod
-    def _step(self, rows: slice, samples: Int[Tensor, "T B"], *drawn: Tensor) -> tuple[Tensor, models.Loss]:
-        """Takes one step of some rows on their samples: returns their weights after it, and the loss before it."""
+    def _forward(self, weights: Tensor, patches: Float[Tensor, "T B n d"], rules: Any, *drawn: Tensor) -> Pass:
+        """Computes f and the routing of some rows."""
 
     @abstractmethod
-    def _outputs_of(self, samples: Int[Tensor, "T B"]) -> Float[Tensor, "T c B"]:
-        """Computes f for some training samples of every row."""
+    def _routers(self) -> Float[Tensor, "T k d"] | None:
+        """The routers whose alignment is measured, if there are any."""
 
-    @abstractmethod
-    def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Float[Tensor, "T c b"]:
-        """Computes f for samples begin ... end-1 of every row; adds the routing to `counts`."""
+    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
+        (patches, labels), rules = self.chosen(rows, samples), self.rules.of(rows)
 
-    @abstractmethod
-    def _keep(self, rows: Int[Tensor, " kept"]) -> None:
-        """Drops all other rows of the model's state besides the weights."""
+        def outputs(weights: Tensor) -> Tensor:
+            return self._forward(weights, patches, rules, *drawn).outputs
 
-    @abstractmethod
+        return autograd_step(self.weights[rows], outputs, labels, rules.learning_rate)
+
+    def _outputs_of(self, samples: Tensor) -> Tensor:
+        patches, _ = self.chosen(slice(None), samples)
+        return self._forward(self.weights, patches, self.rules).outputs
+
+    def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
+        now = self._forward(self.weights, self.patches(data, begin, end), self.rules)
+        if counts is not None:
+            counts.add(now, *(part[self.group, begin:end] for part in (data.labels, data.signal, data.roles)))
+        return now.outputs
+
+    def _keep(self, rows: np.ndarray, there: Tensor) -> None:
+        super()._keep(rows, there)
+        self.present = self.present[there]
+
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
-        """The routing measures of every row, given the sums over the test samples."""
+        values, routers = counts.values(self.present), self._routers()
+        if routers is not None:
+            values["alignment"] = alignment(routers, self.setting.signals[self.group], self.present)
+        return values
 
-    @abstractmethod
     def examples(self) -> dict[str, Tensor]:
-        """Where the patches of each class's first test sample go, (T, c, k, n) each; empty without routers."""
+        mask = self._forward(self.weights, self.patches(self.test, 0, self.setting.classes), self.rules).mask
+        return {} if mask is None else {"example_kept": (mask & self.present[:, :, None, None]).transpose(1, 2)}
 
     @property
-    @abstractmethod
-    def sizes(self) -> tuple[int, int]:
-        """Experts k, and how many numbers the evaluation of one sample needs."""
+    def experts(self) -> int:
+        return self.present.shape[1]
 
-    # What a model may define -----------------------------------------------------------------------------------------
 
-    def _draw(self, batch: int) -> tuple[Tensor, ...]:
-        """Random numbers of the next step, each (T, ...); `_step` is given those of its rows."""
-        return ()
+class JointLearner(PatchLearner):
+    """A JointMoE; weights are (T, m + k, d). A subclass with a `route` of its own has the gradient that torch finds."""
+
+    rules: models.JointRules
+
+    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
+        super().__init__(rows, setting, train, test)
+        assert isinstance(setting.model, models.JointMoE)
+        self.model, neurons, most = setting.model, setting.model.neurons, int(rows.experts.max())
+        n, d = train.index.shape[2], train.bank.shape[2]
+        initial = np.zeros((len(rows), neurons + most, d))
+        for row, (trial, experts) in enumerate(zip(rows.trial, rows.experts, strict=True)):
+            initial[row, :neurons] = initialization.hidden_weights(self.model, trial, setting.seed, d)
+            routers = initialization.routers(self.model, trial, setting.seed, experts, n, d)
+            initial[row, neurons : neurons + experts] = routers
+        self.weights = setting.tensor(initial)
+        self.present = setting.tensor(rows.experts)[:, None] > torch.arange(most, device=setting.device)
+        self.rules = models.joint_rules(
+            outputs=initial_outputs(rows, setting, rows.patches_per_expert, n),
+            membership=setting.tensor(models.membership(neurons, rows.experts.tolist())),
+            patches_per_expert=setting.tensor(rows.patches_per_expert),
+            learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
+        )
+        self.own_route = has_own_route(self.model)
+        if self.own_route:
+            tried = self._forward(self.weights, self.patches(self.test, 0, 2), self.rules)
+            check_gates(tried.mask, tried.gates)  # before the first step, and never again
 
     @property
     def captured(self) -> bool:
-        """Whether a step may be a graph on CUDA: Python reads no number in it and decides nothing by one."""
-        return True
-
-    # What all share --------------------------------------------------------------------------------------------------
-
-    def step(self, samples: Int[Tensor, "T B"]) -> None:
-        """Takes one SGD step of every row on the given samples."""
-        inputs = (samples, *self._draw(samples.shape[1]))
-        if not self.captured:
-            self._advance(*inputs)
-            return
-        if self._captured_step is None:
-            self._captured_step = CapturedStep(self._advance, (self.weights, self.wrong, self.loss), inputs)
-        self._captured_step(*inputs)
-
-    def _advance(self, samples: Int[Tensor, "T B"], *drawn: Tensor) -> None:
-        parts = self.parts(samples.shape[1])
-        losses: dict[int, models.Loss] = {}
-
-        def advance(rows: slice) -> None:
-            self.weights[rows], losses[rows.start] = self._step(rows, samples[rows], *(part[rows] for part in drawn))
-
-        side_by_side([partial(advance, rows) for rows in parts], self.setting.device)
-        self.wrong += (~torch.cat([losses[rows.start].right for rows in parts])).sum(-1)
-        self.loss += torch.cat([losses[rows.start].value for rows in parts]).sum(-1)
-
-    def patches(self, data: Samples, begin: int, end: int) -> Float[Tensor, "T b n d"]:
-        """Fetches the patches of samples begin ... end-1 of every row."""
-        return embedding(data.rows[self.group, begin:end], data.flat)
-
-    def chosen(self, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Float[Tensor, "T B n d"], Int[Tensor, "T B"]]:
-        """Fetches the patches and labels of some training samples of some rows."""
-        table, group = self.train.rows, self.group[rows, None]
-        index = table.flatten(0, 1)[group * table.shape[1] + samples]
-        return embedding(index, self.train.flat), self.train.labels[group, samples]
-
-    def keep(self, rows: np.ndarray) -> None:
-        """Keeps only the rows at these positions."""
-        kept = self.setting.tensor(rows)
-        self._keep(kept)
-        self.weights, self.wrong, self.loss = self.weights[kept], self.wrong[kept], self.loss[kept]
-        self.group, self.counts, self.missed = self.group[kept], self.counts[kept], self.missed[kept]
-        self.samples, self.kept = self.samples[rows], self.kept[rows]
-        self._captured_step, self._parts = None, {}
-        if self.endings is not None:
-            self.endings.keep(kept)
-
-    def only(self, rows: np.ndarray) -> Self:
-        """Returns a learner of the rows at these positions, for evaluation; this one keeps all of its rows."""
-        part = copy.copy(self)
-        part.endings = None
-        part.keep(rows)
-        return part
-
-    def training_error(self) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
-        """Computes each row's share of wrong training samples and its mean training loss, exactly."""
-        wrong, total = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
-        for begin, end in self._chunks(int(self.samples.max())):
-            outputs = self._outputs(self.train, begin, end, None)
-            loss = models.loss_of(outputs, self.train.labels[self.group, begin:end])
-            counted = torch.arange(begin, end, device=self.counts.device) < self.counts[:, None]
-            wrong += (~loss.right & counted).sum(-1)
-            total += torch.where(counted, loss.value, 0.0).sum(-1)
-        return wrong / self.counts, total / self.counts
-
-    def without_error(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(rows,) which rows classify all their training samples rightly, and whose losses are finite as far as seen.
-
-        A row is given up at the first block of samples with an error, as it has most often more than one. The next look
-        begins with that error, which most often is still there. Later blocks are larger, as few rows are left.
-        """
-        at, total = self.setting.tensor(rows), int(self.samples[rows].max())
-        rest, left, finite = self.only(rows), np.arange(len(rows)), np.ones(len(rows), dtype=bool)
-        chosen, seen, size = rest.missed[:, None], 0, _GIVE_UP_AFTER
-        while True:
-            loss = models.loss_of(rest._outputs_of(chosen), self.train.labels[rest.group[:, None], chosen])
-            counted = chosen < rest.counts[:, None]
-            wrong = ~loss.right & counted
-            right = ~wrong.any(-1).numpy()
-            finite[left] &= (loss.value.isfinite() | ~counted).all(-1).numpy()
-            self.missed[at[left]] = chosen.gather(1, wrong.byte().argmax(-1, keepdim=True))[:, 0]
-            left = left[right]
-            if not len(left) or seen == total:
-                break
-            rest = rest if right.all() else rest.only(np.flatnonzero(right))
-            end = min(seen + min(size, rest._samples_at_once), total)
-            chosen, seen, size = torch.arange(seen, end).expand(len(left), -1), end, 2 * size
-        return np.isin(np.arange(len(rows)), left), finite
-
-    def evaluate(self) -> dict[str, Tensor]:
-        """Computes test accuracy and routing measures of every row, over all test samples."""
-        experts, _ = self.sizes
-        rows, count = len(self.group), self.test.labels.shape[1]
-        counts = RoutingCounts(rows, experts, self.setting.classes, len(ROLES), self.weights)
-        right = torch.zeros_like(self.loss)
-        for begin, end in self._chunks(count):
-            outputs = self._outputs(self.test, begin, end, counts)
-            right += models.loss_of(outputs, self.test.labels[self.group, begin:end]).right.sum(-1)
-        return {"test_accuracy": right / count, **self.routing(counts)}
-
-    def parts(self, batch: int) -> list[slice]:
-        """Divides the rows into parts whose steps stay in the cache; on other devices all rows step at once."""
-        if batch not in self._parts:
-            self._parts[batch] = self._divided(batch)
-        return self._parts[batch]
-
-    def _divided(self, batch: int) -> list[slice]:
-        return self._in_cache(slice(0, len(self.group)), batch * self.sizes[1])
-
-    def _in_cache(self, rows: slice, numbers: int) -> list[slice]:
-        """Divides some rows, given the numbers that a row needs."""
-        count = rows.stop - rows.start
-        most = _NUMBERS_IN_CACHE // numbers if not on_accelerator(self.setting.device) else count
-        parts = -(-count // max(1, most))
-        return [
-            slice(rows.start + count * part // parts, rows.start + count * (part + 1) // parts) for part in range(parts)
-        ]
+        return self.model.capturable if self.own_route else True
 
     @property
-    def _samples_at_once(self) -> int:
-        """How many samples of every row are evaluated at once, so that the working set stays small."""
-        at_once = NUMBERS_AT_ONCE[self.setting.device.type] // (len(self.group) * self.sizes[1])
-        return max(self.setting.classes, at_once)
+    def numbers(self) -> int:
+        n, d = self.train.index.shape[2], self.train.bank.shape[2]
+        return n * (d + 2 * self.model.neurons)
 
-    def _chunks(self, samples: int) -> list[tuple[int, int]]:
-        size = min(self._samples_at_once, samples)
-        return [(begin, min(begin + size, samples)) for begin in range(0, samples, size)]
+    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
+        if self.own_route:
+            return super()._step(rows, samples, *drawn)
+        return models.joint_step(self.weights[rows], *self.chosen(rows, samples), self.rules.of(rows))
+
+    def _forward(self, weights: Tensor, patches: Tensor, rules: models.JointRules, *drawn: Tensor) -> models.JointPass:
+        return models.joint_forward(weights, patches, rules, self._route if self.own_route else expert_choice)
+
+    def _route(self, scores: Tensor, patches_per_expert: Tensor) -> tuple[Tensor, Tensor]:
+        """The model's own route, its shapes checked."""
+        found = self.model.route(scores, patches_per_expert)
+        shapes = tuple(tuple(part.shape) for part in found)
+        right = shapes == (tuple(scores.shape),) * 2 and found[0].dtype == torch.bool
+        rule = f"route must return a mask of True and False and gates, both of the scores' shape {tuple(scores.shape)}"
+        require(right, rule, shapes=shapes, mask=found[0].dtype)
+        return found
+
+    def _routers(self) -> Tensor:
+        return self.weights[:, self.model.neurons :]
 
 
-def initial_outputs(rows: Rows, setting: Setting, pooled: np.ndarray, patches: int) -> Float[Tensor, "T m c"]:
-    """Each row's output weights over the number of patches that it pools: a / l, or a / n in the authors' code."""
-    outputs = 1 if setting.classes == 2 else setting.classes
-    sampled = [start.initial_outputs(setting.model, trial, setting.seed, outputs) for trial in rows.trial]
-    over = pooled if setting.model.recipe == "paper" else np.full(len(pooled), patches)
-    return setting.tensor(np.stack(sampled) / over[:, None, None])
+class RoutedLearner(PatchLearner):
+    """A RoutedMoE; weights are (T, m + the router's rows, d), see `routed`."""
+
+    rules: routed.RoutedRules
+
+    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
+        super().__init__(rows, setting, train, test)
+        assert isinstance(setting.model, RoutedMoE)
+        self.model, trials = setting.model, rows.trial.tolist()
+        neurons, experts, seed = self.model.neurons, self.model.experts, setting.seed
+        n, d = train.index.shape[2], train.bank.shape[2]
+        hidden = [initialization.initial_experts(trial, seed, neurons, d) for trial in trials]
+        routers = [routed.initial_router(trial, seed, self.model, n, d) for trial in trials]
+        self.weights = setting.tensor(np.concatenate([hidden, routers], axis=1))
+        self.present = torch.ones(len(rows), experts, dtype=torch.bool, device=setting.device)
+        outputs = initial_outputs(rows, setting, np.full(len(trials), routed.pooled(self.model, n)), n)
+        member = setting.tensor(models.membership(neurons, [experts] * len(trials)))
+        directions, table = zip(*(routed.hash_of(trial, seed, self.model, d) for trial in trials), strict=True)
+        self.rules = routed.RoutedRules(
+            outputs=outputs.mT[:, :, None] * member.mT[:, None],
+            directions=setting.tensor(np.stack(directions)),
+            table=to_device(np.stack(table), setting.device),
+            learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
+        )
+        self.soft = self.model.routing == "soft"
+        self._noise = [stream(seed, trial, "router noise") for trial in trials]
+
+    @property
+    def numbers(self) -> int:
+        n, d = self.train.index.shape[2], self.train.bank.shape[2]
+        slots = self.model.experts * self.model.places(n) if self.soft else 0
+        return (n + slots) * (d + 2 * self.model.neurons)
+
+    def _draw(self, batch: int) -> tuple[Tensor, ...]:
+        """The noise of a step, (T, k, B, n), from every trial's own stream."""
+        if self.model.routing not in ("expert-choice", "token-choice") or not self.model.router_noise:
+            return ()
+        shape = self.model.experts, batch, self.train.index.shape[2]
+        return (self.setting.tensor(np.stack([random.standard_normal(shape) for random in self._noise])),)
+
+    def _forward(
+        self, weights: Tensor, patches: Tensor, rules: routed.RoutedRules, *drawn: Tensor
+    ) -> routed.RoutedPass:
+        return routed.routed_forward(weights, patches, rules, self.model, *drawn)
+
+    def _keep(self, rows: np.ndarray, there: Tensor) -> None:
+        super()._keep(rows, there)
+        self._noise = [self._noise[row] for row in rows]
+
+    def _routers(self) -> Tensor | None:
+        """Rows of the router that give scores; with soft MoE, one for each slot."""
+        if self.model.routing == "hash":
+            return None
+        scores = self.model.experts * (self.model.places(self.train.index.shape[2]) if self.soft else 1)
+        return self.weights[:, self.model.neurons :][:, :scores]
+
+    def _counts(self) -> RoutingCounts:
+        places = self.model.places(self.train.index.shape[2])
+        return PlaceCounts(places, self.soft, len(self.group), self.experts, self.setting.classes, self.weights)
+
+    def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
+        routers = self._routers()
+        if not self.soft or routers is None:
+            return super().routing(counts)
+        every = torch.ones_like(routers[..., 0], dtype=torch.bool)
+        each = alignment(routers, self.setting.signals[self.group], every)
+        nearest = each.unflatten(1, (self.experts, -1)).amax(2)  # of an expert's slots
+        return {**counts.values(self.present), "alignment": nearest}
+
+    def examples(self) -> dict[str, Tensor]:
+        choice = self._forward(self.weights, self.patches(self.test, 0, self.setting.classes), self.rules).choice
+        parts = {"example_kept": choice.mask, "example_asked": choice.asked, "example_gates": choice.gates}
+        return {name: part.transpose(1, 2) for name, part in parts.items()}

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Protocol, runtime_checkable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from moe_lab.core.training import Measure
+from moe_lab.patch_routing.data import ROLES
+from moe_lab.patch_routing.routed import RoutedPass
 
 MEASURES = {
     "test_accuracy": Measure((), "", "share of test samples with the right label"),
@@ -51,29 +55,40 @@ OF_THE_SIGNAL = frozenset(
 """Measures that need the ground truth of which patch decides the class."""
 
 
+@runtime_checkable
+class Pass(Protocol):
+    """What a forward pass gives at least: f, and which patches each expert receives, with which gates."""
+
+    @property
+    def outputs(self) -> Float[Tensor, "T c B"]: ...
+
+    @property
+    def mask(self) -> Tensor | None: ...
+
+    @property
+    def gates(self) -> Float[Tensor, "T k B n"] | None: ...
+
+
 class RoutingCounts:
     """Accumulates routing statistics over test samples, chunk by chunk, with the device and dtype of `like`."""
 
-    def __init__(self, trials: int, experts: int, classes: int, roles: int, like: Tensor) -> None:
+    def __init__(self, trials: int, experts: int, classes: int, like: Tensor) -> None:
         self.samples = like.new_zeros(trials, 1, classes)
         self.received = like.new_zeros(trials, experts, classes)
         self.largest = like.new_zeros(trials, experts, classes)
         self.gates = like.new_zeros(trials, experts, classes)
-        self.load = like.new_zeros(trials, experts, roles)
+        self.load = like.new_zeros(trials, experts, len(ROLES))
 
     def add(
-        self,
-        mask: Tensor,  # (T, k, b, n) bool
-        gates: Float[Tensor, "T k b n"],
-        labels: Int[Tensor, "T b"],
-        signal: Int[Tensor, "T b"],
-        roles: Int[Tensor, "T b n"],
+        self, now: Pass, labels: Int[Tensor, "T b"], signal: Int[Tensor, "T b"], roles: Int[Tensor, "T b n"]
     ) -> None:
         """Adds a chunk of b samples. `signal` is the position of o in each sample, `roles` the role of each patch."""
-        experts = mask.shape[1]
-        classes, kinds = self.received.shape[2], self.load.shape[2]
+        if now.mask is None:
+            return
+        gates = now.mask.to(self.load.dtype) if now.gates is None else now.gates
+        experts, classes = now.mask.shape[1], self.received.shape[2]
         at = signal[:, None, :, None].expand(-1, experts, -1, 1)
-        received = mask.gather(-1, at)[..., 0].to(gates.dtype)
+        received = now.mask.gather(-1, at)[..., 0].to(gates.dtype)
         gate = gates.gather(-1, at)[..., 0] * received
         largest = received * (gate >= gates.amax(-1)).to(gates.dtype)
         member = torch.nn.functional.one_hot(labels, classes).to(gates.dtype)  # (T, b, c)
@@ -81,8 +96,8 @@ class RoutingCounts:
         self.received += received @ member
         self.largest += largest @ member
         self.gates += gate @ member
-        kind = torch.arange(kinds, device=roles.device)[:, None, None]
-        self.load += mask.flatten(2).to(gates.dtype) @ (roles[:, None] == kind).to(gates.dtype).flatten(2).mT
+        kind = torch.arange(len(ROLES), device=roles.device)[:, None, None]
+        self.load += now.mask.flatten(2).to(gates.dtype) @ (roles[:, None] == kind).to(gates.dtype).flatten(2).mT
 
     def values(self, present: Tensor) -> dict[str, Tensor]:
         """Returns the measures, NaN for absent experts; `present`, (T, k), marks the experts that each trial has."""
@@ -95,6 +110,50 @@ class RoutingCounts:
             "largest_gate": largest.masked_fill(absent, -1).amax(1),
             "gate_matrix": (self.gates / self.samples).masked_fill(absent, torch.nan),
             "expert_load": (self.load / self.samples.sum(-1, keepdim=True)).masked_fill(absent, torch.nan),
+        }
+
+
+class PlaceCounts(RoutingCounts):
+    """Accumulates also what finds a place, for RoutedMoE.
+
+    Args:
+      places: of an expert in a sample.
+      soft: whether an expert's slots are its places, all of them taken and shared by all patches.
+    """
+
+    def __init__(self, places: int, soft: bool, trials: int, experts: int, classes: int, like: Tensor) -> None:
+        super().__init__(trials, experts, classes, like)
+        self.places, self.soft = places, soft
+        self.asked, self.placed = like.new_zeros(trials, experts), like.new_zeros(trials, experts)
+        self.signal_kept, self.signal_received, self.lost = (like.new_zeros(trials) for _ in range(3))
+        self.patches = 0
+
+    def add(self, now: Pass, labels: Tensor, signal: Tensor, roles: Tensor) -> None:
+        super().add(now, labels, signal, roles)
+        assert isinstance(now, RoutedPass)
+        asked, mask, gates = now.choice
+        received = gates if self.soft else mask.to(gates.dtype)
+        at = signal[:, None, :, None].expand(-1, received.shape[1], -1, 1)
+        reached = mask.any(1)  # (T, b, n)
+        self.patches += reached[0].numel()
+        self.asked += asked.sum((2, 3)).to(gates.dtype)
+        self.placed += mask.sum((2, 3)).to(gates.dtype)
+        self.signal_kept += reached.gather(-1, signal[..., None]).sum((1, 2)).to(gates.dtype)
+        self.signal_received += received.gather(-1, at).sum((1, 2, 3))
+        self.lost += (~reached).sum((1, 2)).to(gates.dtype)
+
+    def values(self, present: Tensor) -> dict[str, Tensor]:
+        samples = self.samples.sum(-1)  # (T, 1)
+        asked, placed = self.asked / samples, self.placed / samples
+        received = self.asked.shape[1] * samples[:, 0] if self.soft else self.placed.sum(1)
+        return {
+            **super().values(present),
+            "signal_kept": self.signal_kept / samples[:, 0],
+            "signal_share": self.signal_received / received,
+            "lost": self.lost / self.patches,
+            "dropped": 1 - placed.sum(1) / asked.sum(1),
+            "places_taken": torch.full_like(placed, self.places) if self.soft else placed,
+            "turned_away": asked - placed,
         }
 
 

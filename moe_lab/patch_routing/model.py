@@ -27,7 +27,6 @@ from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
 from moe_lab.core.routing import expert_choice
-from moe_lab.core.trials import stream
 
 
 class PatchModel(Config):
@@ -122,33 +121,6 @@ def check_division(neurons: int, experts: int) -> None:
     require(neurons % experts == 0, rule, m=neurons, k=experts)
 
 
-# --- initialization -------------------------------------------------------------------------------------------------
-
-
-def initial_experts(trial: int, seed: int, neurons: int, dimension: int) -> np.ndarray:
-    """(m, d) hidden weights from N(0, 1/m) (eq. 8), the same in a trial for every k and every model."""
-    return stream(seed, trial, "experts").standard_normal((neurons, dimension)) / np.sqrt(neurons)
-
-
-def initial_routers(trial: int, seed: int, experts: int, patches: int, dimension: int) -> np.ndarray:
-    """(k, d) routers from N(0, sigma_r^2) with sigma_r = 1 / (n^2 sqrt(d)) (eq. 7 without its log factor)."""
-    scale = 1 / (patches**2 * np.sqrt(dimension))
-    return stream(seed, trial, "routers").standard_normal((experts, dimension)) * scale
-
-
-def initial_outputs(trial: int, seed: int, neurons: int, outputs: int) -> np.ndarray:
-    """(m, c) output weights a from N(0, 1), never trained."""
-    return stream(seed, trial, "outputs").standard_normal((neurons, outputs))
-
-
-def membership(neurons: int, experts: Sequence[int]) -> np.ndarray:
-    """(T, m, max k) 1 where neuron r belongs to expert s, else 0; columns beyond a trial's k are 0."""
-    member = np.zeros((len(experts), neurons, max(experts)))
-    for trial, k in enumerate(experts):
-        member[trial, np.arange(neurons), np.arange(neurons) // (neurons // k)] = 1
-    return member
-
-
 # --- loss -----------------------------------------------------------------------------------------------------------
 
 
@@ -211,6 +183,14 @@ class JointPass(NamedTuple):
     patch_outputs: Float[Tensor, "T c k B n"]  # V_{j,s}, the output of expert s for patch j, before gating
     expert_outputs: Float[Tensor, "T c k B"]  # the gated sum over patches
     outputs: Float[Tensor, "T c B"]  # f
+
+
+def membership(neurons: int, experts: Sequence[int]) -> np.ndarray:
+    """(T, m, max k) 1 where neuron r belongs to expert s, else 0; columns beyond a trial's k are 0."""
+    member = np.zeros((len(experts), neurons, max(experts)))
+    for trial, k in enumerate(experts):
+        member[trial, np.arange(neurons), np.arange(neurons) // (neurons // k)] = 1
+    return member
 
 
 def joint_rules(

@@ -79,3 +79,17 @@ def check_own(model: PatchModel) -> None:
     unused += ["route"] * (isinstance(model, SeparateMoE | CNN) and hasattr(kind, "route"))
     rule = "only a subclass of OwnModel may define initial and forward, and only one of JointMoE route"
     require(not unused, rule, model=kind.__name__, defines=unused)
+
+
+def check_gates(mask: Tensor, gates: Tensor) -> None:
+    """Checks that no patch passes a gate to an expert that does not receive it.
+
+    Outputs are computed with the gates and measured with the mask: where the two disagree, coverage and pictures would
+    show another model than the one that is trained.
+
+    Raises:
+      ValueError: a gate is not 0 where the mask is False.
+    """
+    outside = (gates != 0) & ~mask
+    gate = float(gates[outside][0]) if bool(outside.any()) else 0.0
+    require(gate == 0, "gates must be 0 where the mask is False", gate=gate)

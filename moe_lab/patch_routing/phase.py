@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from moe_lab.core import origins
 from moe_lab.core.arguments import checked
 from moe_lab.core.devices import device_label
 from moe_lab.core.sweep import sweep
@@ -126,10 +127,9 @@ def call_of(
     settings: Mapping[str, Any],
 ) -> str:
     """Returns the call of `phase_map` that computes a map."""
-    given = "".join(f", {name}={value!r}" for name, value in settings.items())
-    return (
-        f"phase_map(patches_per_expert={tuple(patches_per_expert)}, samples={tuple(samples)}, trials={trials}, "
-        f"seed={seed}, task={task.code()}, model={model.code()}{given})"
+    axes = {"patches_per_expert": tuple(patches_per_expert), "samples": tuple(samples)}
+    return origins.call_of(
+        "phase_map", axes | {"trials": trials, "seed": seed, "task": task, "model": model, **settings}
     )
 
 

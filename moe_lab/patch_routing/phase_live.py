@@ -19,13 +19,14 @@ from moe_lab.core.config import require
 from moe_lab.core.origins import origin_of
 from moe_lab.core.training import Snapshot
 from moe_lab.core.trials import device_and_dtype
+from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import device_of, run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.phase import AXES, MEANINGS, MEASURES, SUCCESS, call_of
 from moe_lab.patch_routing.run import Run, Task
-from moe_lab.patch_routing.training import samples_of, train_batch
+from moe_lab.patch_routing.training import train_batch
 
 if TYPE_CHECKING:
     import xarray

@@ -26,9 +26,11 @@ from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.origins import origin
 from moe_lab.core.trials import device_labels, on_one_thread
 from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.data import DISTRACTOR, SIGNAL, PatternTask, Samples
+from moe_lab.patch_routing.learners import JointLearner
 from moe_lab.patch_routing.run import Run, Task
-from moe_lab.patch_routing.training import Training, samples_of
+from moe_lab.patch_routing.training import Training
 
 __all__ = ["PATTERNS", "pulls_of", "router_pulls"]
 
@@ -122,6 +124,7 @@ def _rows(run: Run, steps: int, record_every: int) -> Iterator[list[Tensor]]:
     """The variables of `router_pulls` at each recorded step, in the order of `_MEANINGS`."""
     training = Training([run], samples_of([run]))
     learner, samples = training.learner, run.samples
+    assert isinstance(learner, JointLearner)
     units = torch.nn.functional.normalize(learner.setting.signals[0], dim=-1)
     patches, patterns = learner.patches(learner.train, 0, samples), _patterns(learner.train, samples)
     for step in range(0, steps + 1, record_every):

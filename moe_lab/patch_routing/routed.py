@@ -1,14 +1,44 @@
-"""The experts of `JointMoE` behind other routings: the model's parameters. `routed_model` has its functions."""
+"""RoutedMoE: the experts of `JointMoE` behind any of the routings of `moe_lab.routers.choices`, as functions of arrays.
+
+    f(x) = sum_s sum_j G_{j,s} V_{j,s},   V_{j,s} = sum_{r in s} (a_{r,s} / q) ReLU(<w_{r,s}, x^(j)>)
+
+for all routings but soft MoE, where the experts see the means of patches that are in their slots. q is C with expert
+choice, as in eq. 1, and n with all others, because there the sum runs over all patches, as in the CNN (eq. 5).
+
+It trains by SGD with the gradient that torch finds: gates differ from routing to routing, and the analytic step of each
+would be long. All patches are multiplied by all neurons and masked afterwards, which is fastest at these sizes; the
+number of places says how many products a large model would compute.
+
+Shapes as in `model`; S = k C slots.
+"""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, Self, get_args
+from typing import ClassVar, Literal, NamedTuple, Self, get_args
 
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
 from pydantic import model_validator
+from torch import Tensor
 
 from moe_lab.core.config import knob, require
+from moe_lab.core.graphs import on_accelerator
+from moe_lab.core.trials import stream
 from moe_lab.patch_routing.model import PatchModel, check_division
-from moe_lab.routers.choices import GATES, Gates, Order, capacity_of
+from moe_lab.routers.choices import (
+    GATES,
+    Gates,
+    Order,
+    balanced_table,
+    capacity_of,
+    hash_choice,
+    noisy_scores,
+    sign_hash,
+    soft_weights,
+    top_gates,
+    within_capacity,
+)
 
 Routing = Literal["expert-choice", "token-choice", "soft", "hash"]
 ROUTINGS: tuple[Routing, ...] = get_args(Routing)
@@ -49,3 +79,151 @@ class RoutedMoE(PatchModel):
     def places(self, patches: int) -> int:
         """Returns C, the places of an expert for a sample of n patches, at most n."""
         return capacity_of(patches, self.experts, 1, self.capacity_factor)
+
+
+class RoutedRules(NamedTuple):
+    """The constants of training."""
+
+    outputs: Float[Tensor, "T c k m"]  # a_{r,s} / q at the neurons r of expert s, else 0
+    directions: Float[Tensor, "T bits d"]  # of the hash; no bits for other routings
+    table: Bool[Tensor, "T buckets k"]  # of the hash
+    learning_rate: Float[Tensor, "T 1 1"]
+
+    def of(self, trials: slice | Tensor) -> RoutedRules:
+        """The rules of some trials."""
+        return RoutedRules(*(part[trials] for part in self))
+
+
+class Choice(NamedTuple):
+    """Where patches go.
+
+    Attributes:
+      asked: (T, k, B, n) bool, the experts that each patch asks, or, with expert choice, the patches that each takes.
+      mask: same shape, those among them that find a place.
+      gates: same shape, zero elsewhere; for soft MoE the patch's mean weight in the expert's slots.
+    """
+
+    asked: Bool[Tensor, "T k B n"]
+    mask: Bool[Tensor, "T k B n"]
+    gates: Float[Tensor, "T k B n"]
+
+
+class RoutedPass(NamedTuple):
+    """The result of a forward pass."""
+
+    choice: Choice
+    outputs: Float[Tensor, "T c B"]
+
+    @property
+    def mask(self) -> Bool[Tensor, "T k B n"]:
+        return self.choice.mask
+
+    @property
+    def gates(self) -> Float[Tensor, "T k B n"]:
+        return self.choice.gates
+
+
+def router_rows(model: RoutedMoE, patches: int) -> int:
+    """Returns how many rows of weights the router has: k, as many again for learned noise, one a slot, or none."""
+    if model.routing == "soft":
+        return model.experts * model.places(patches)
+    return 0 if model.routing == "hash" else model.experts * (2 if model.router_noise else 1)
+
+
+def pooled(model: RoutedMoE, patches: int) -> int:
+    """Returns q, by which the output weights are divided."""
+    return model.places(patches) if model.routing == "expert-choice" else patches
+
+
+def initial_router(trial: int, seed: int, model: RoutedMoE, patches: int, dimension: int) -> np.ndarray:
+    """Returns the router's rows (rows, d): for scores as in JointMoE (eq. 7), for noise zeros (Shazeer et al. 2017)."""
+    rows = router_rows(model, patches)
+    random = min(rows, model.experts) if model.routing != "soft" else rows
+    scores = stream(seed, trial, "routers").standard_normal((random, dimension)) / (patches**2 * np.sqrt(dimension))
+    return np.concatenate([scores, np.zeros((rows - random, dimension))])
+
+
+def hash_of(trial: int, seed: int, model: RoutedMoE, dimension: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the directions (bits, d) and the table (2^bits, k) of a trial: at least four buckets for each expert."""
+    bits = 2 + (model.experts - 1).bit_length() if model.routing == "hash" else 0
+    random = stream(seed, trial, "hash")
+    directions = random.standard_normal((bits, dimension))
+    return directions, balanced_table(2**bits, model.experts, model.experts_per_patch, random)
+
+
+def choose(
+    scores: Float[Tensor, "T rows B n"],
+    model: RoutedMoE,
+    noise: Float[Tensor, "T k B n"] | None = None,
+) -> Choice:
+    """Chooses by scores: expert choice or token choice with the model's gates, capacity and order.
+
+    Args:
+      scores: of the k experts, and below them the spreads of their noise if the model has any.
+      noise: standard normal numbers; None for none, as in evaluation.
+    """
+    k, places = model.experts, model.places(scores.shape[3])
+    if noise is not None:
+        scores = noisy_scores(scores[:, :k], scores[:, k:], model.router_noise * noise)
+    scores = scores[:, :k]
+    if model.routing == "expert-choice":
+        mask, gates = top_gates(scores, places, model.gates)
+        return Choice(mask, mask, gates)
+    by_patch = scores.permute(0, 2, 3, 1)
+    asked, gates = top_gates(by_patch, model.experts_per_patch, model.gates)
+    mask = within_capacity(asked, by_patch, places, model.order)
+    return Choice(*(part.permute(0, 3, 1, 2) for part in (asked, mask, gates * mask)))
+
+
+def look_up(patches: Float[Tensor, "T B n d"], rules: RoutedRules, places: int) -> Choice:
+    """Sends patches where the hash says, in the order of their positions, with gates 1."""
+    rows, directions = patches.flatten(1, 2), rules.directions
+    if on_accelerator(patches.device):
+        buckets = sign_hash(rows, directions)
+    else:  # one by one: the product of all rounds otherwise, and a sign may turn
+        buckets = torch.stack([sign_hash(*each) for each in zip(rows, directions, strict=True)])
+    asked = hash_choice(buckets, rules.table).unflatten(1, patches.shape[1:3])
+    mask = within_capacity(asked, asked.to(patches.dtype), places)
+    return Choice(*(part.permute(0, 3, 1, 2) for part in (asked, mask, mask.to(patches.dtype))))
+
+
+def routed_forward(
+    weights: Float[Tensor, "T rows d"],
+    patches: Float[Tensor, "T B n d"],
+    rules: RoutedRules,
+    model: RoutedMoE,
+    noise: Float[Tensor, "T k B n"] | None = None,
+) -> RoutedPass:
+    """Computes f and where the patches go. The weights are m rows of hidden weights, then the router's."""
+    if model.routing == "soft":
+        return soft_forward(weights, patches, rules, model)
+    trials, batch, n, _ = patches.shape
+    _, classes, experts, neurons = rules.outputs.shape
+    products = weights @ patches.flatten(1, 2).mT
+    if model.routing == "hash":
+        choice = look_up(patches, rules, model.places(n))
+    else:
+        choice = choose(products[:, neurons:].view(trials, -1, batch, n), model, noise)
+    hidden = products[:, :neurons].clamp_min(0)
+    patch_outputs = (rules.outputs.flatten(1, 2) @ hidden).view(trials, classes, experts, batch, n)
+    return RoutedPass(choice, (choice.gates[:, None] * patch_outputs).sum((2, 4)))
+
+
+def soft_forward(
+    weights: Float[Tensor, "T rows d"], patches: Float[Tensor, "T B n d"], rules: RoutedRules, model: RoutedMoE
+) -> RoutedPass:
+    """Computes f = sum_j sum_slots C_{j,slot} y_slot, where y_slot is the expert's output for the slot's mean patch."""
+    trials, batch, n, d = patches.shape
+    _, classes, experts, neurons = rules.outputs.shape
+    scores = patches @ weights[:, None, neurons:].mT  # (T, B, n, S)
+    dispatch, combine = soft_weights(scores)
+    slots = (dispatch.mT @ patches).view(trials, batch, experts, -1, d).transpose(1, 2)  # (T, k, B, C, d)
+    by_expert = weights[:, :neurons].view(trials, experts, -1, d)
+    hidden = (slots.flatten(2, 3) @ by_expert.mT).clamp_min(0)  # (T, k, BC, m/k)
+    own = rules.outputs.view(trials, classes, experts, experts, -1).diagonal(dim1=2, dim2=3)  # (T, c, m/k, k)
+    slot_outputs = (hidden @ own.permute(0, 3, 2, 1)).view(trials, experts, batch, -1, classes)
+    shares = combine.sum(2).view(trials, batch, experts, -1).transpose(1, 2)  # (T, k, B, C)
+    every = torch.ones(trials, experts, batch, n, dtype=torch.bool, device=patches.device)
+    weight = dispatch.view(trials, batch, n, experts, -1).mean(-1).permute(0, 3, 1, 2)
+    outputs = (slot_outputs * shares[..., None]).sum((1, 3)).mT
+    return RoutedPass(Choice(every, every, weight), outputs)

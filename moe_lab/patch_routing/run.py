@@ -83,9 +83,3 @@ class Run(RunConfig):
             require(self.model.router_samples <= self.samples, rule, N_r=self.model.router_samples, N=self.samples)
             check_balance(self.model.router_samples, self.task.classes, name="router_samples", symbol="N_r")
         return self
-
-
-def batch_key(run: Run) -> Run:
-    """The run with everything that may differ within a batch set to one value."""
-    model = run.model.model_copy(update=dict.fromkeys(run.model.per_row))
-    return run.model_copy(update={"model": model, "samples": 0, "trials": 0, "first_trial": 0})

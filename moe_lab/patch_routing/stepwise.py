@@ -19,6 +19,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.core.config import knob, require
+from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.own import OwnModel, Routed, Sizes
 
@@ -92,9 +93,9 @@ class StepwiseMoE(OwnModel):
         self._picks(sizes.patches)
         k, width, d = self.experts, self.neurons // self.experts, sizes.dimension
         return {
-            "routers": models.initial_routers(trial, seed, k, sizes.patches, d),
-            "hidden": models.initial_experts(trial, seed, self.neurons, d).reshape(k, width, d),
-            "outputs": models.initial_outputs(trial, seed, self.neurons, 1).reshape(k, width),
+            "routers": initialization.initial_routers(trial, seed, k, sizes.patches, d),
+            "hidden": initialization.initial_experts(trial, seed, self.neurons, d).reshape(k, width, d),
+            "outputs": initialization.initial_outputs(trial, seed, self.neurons, 1).reshape(k, width),
         }
 
     def forward(self, weights: Mapping[str, Tensor], patches: Float[Tensor, "T B n d"]) -> Routed:

@@ -1,4 +1,4 @@
-"""The theoretical results of pmoe2023 as numbers: delta, l*, theorems 4.2, 4.3 and 4.5, table 1, and lemma K.1.
+"""The theoretical results of pmoe2023 as numbers: delta, l*, theorems 4.2, 4.3 and 4.5, and lemma K.1.
 
 The bounds are sufficient conditions up to constants that the paper does not state. A single value has no meaning; only
 the growth of a bound and the ratio of two bounds can be interpreted.
@@ -12,18 +12,16 @@ from typing import Literal, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
 from moe_lab.patch_routing.data import SIGNAL, PatternTask
 from moe_lab.patch_routing.digits import DigitTask
-from moe_lab.patch_routing.separability import Separability, linear_separability
 
 __all__ = [
     "Kind",
-    "Operations",
     "Quantity",
     "Separability",
     "Sizes",
@@ -34,7 +32,6 @@ __all__ = [
     "l_star",
     "linear_separability",
     "model_complexity",
-    "operations",
     "sample_complexity",
 ]
 
@@ -173,51 +170,6 @@ def _powers(quantity: Quantity, kind: Kind, classes: int) -> dict[str, int]:
     return powers
 
 
-@dataclass(frozen=True)
-class Operations:
-    """Multiplications per training step, up to constants, and the number of steps to reach error eps (table 1)."""
-
-    experts: float
-    router_forward: float
-    router_backward: float
-    iterations: float
-
-    @property
-    def per_iteration(self) -> float:
-        return self.experts + self.router_forward + self.router_backward
-
-    @property
-    def total(self) -> float:
-        """The first row of table 1, which counts only the experts, the largest term if m l > k n."""
-        return self.experts * self.iterations
-
-
-def operations(kind: Kind, sizes: Sizes, *, batch_size: int, neurons: int, dimension: int) -> Operations:
-    """Computes table 1: B m l d for the experts, B k n d and B k l^2 d for jointly trained routers, B m n d for a CNN.
-
-    The iterations are those of the theorems without p and delta, as in the table. A separately trained router is
-    frozen while the experts are trained and therefore not counted.
-
-    Args:
-      sizes: n, l, k and eps.
-      batch_size: B.
-      neurons: m, of all experts together.
-      dimension: d, numbers in a patch.
-
-    References: pmoe2023, table 1 and appendix N.
-    """
-    without_p_and_delta = sizes.replace(pattern_sets=1, delta=1.0)
-    n, l, k = float(sizes.patches), float(sizes.patches_per_expert), float(sizes.experts)  # noqa: E741 - the paper's l
-    width = float(batch_size) * dimension
-    joint = kind == "joint"
-    return Operations(
-        experts=width * neurons * (n if kind == "cnn" else l),
-        router_forward=width * k * n if joint else 0.0,
-        router_backward=width * k * l**2 if joint else 0.0,
-        iterations=bound("iterations", kind, without_p_and_delta),
-    )
-
-
 def closer(
     patches: Float[Tensor, "*rows d"], class_patterns: Float[Tensor, "c d"], threshold: float
 ) -> Bool[Tensor, "*rows c"]:
@@ -256,3 +208,63 @@ def l_star(
     counts = (closer(sampled.patches()[0], patterns, threshold) & irrelevant.unsqueeze(-1)).sum(dim=1).amax(dim=-1)
     ascending = counts.sort().values
     return 1 + int(ascending[int(np.ceil(share * samples)) - 1])
+
+
+@dataclass(frozen=True)
+class Separability:
+    """Accuracies of the best of several linear classifiers; 1.0 means that a hyperplane separates the classes."""
+
+    train_accuracy: float
+    test_accuracy: float
+    features: int
+    samples: int
+
+
+def linear_separability(
+    task: Task, *, samples: int = 4000, test_samples: int = 2000, trial: int = 0, seed: int = 0
+) -> Separability:
+    """Tests lemma K.1, that the data is not linearly separable if l* = Omega(1), with tuned logistic regressions.
+
+    They are fitted to all n d numbers and to the sum of the patches (a hyperplane with the same weights at every
+    position, which is optimal in the limit because the signal's position is uniform), each with three strengths of
+    regularization. The classifier with the highest held-out accuracy is evaluated.
+
+    Departs from the paper: the lemma as stated fails. Its proof writes every h^(j) as a_j o_1 + b_j o_2, but a
+    hyperplane may use all d dimensions: with p < d - 2 pattern sets it can take the same value on all of them, so
+    that they cancel and only o_1 or o_2 matters. Measured with d=32 and l*=7: about .6 with p=256, but 1.00 with p=16.
+    A classifier that fails proves nothing; the claim `pmoe2023/lemmaK.1` decides it by linear programs.
+
+    A fifth of the training samples is held out to choose the regularization.
+    """
+    train = task.sample(samples, trials=[trial], seed=seed, split="train", dtype=torch.float64)
+    test = task.sample(test_samples, trials=[trial], seed=seed, split="test", dtype=torch.float64)
+    labels, (x, z) = (train.labels[0], test.labels[0]), (train.patches()[0], test.patches()[0])
+    all_numbers = _best_linear(x.flatten(1), z.flatten(1), *labels)
+    patch_sums = _best_linear(x.sum(1), z.sum(1), *labels)
+    return max(all_numbers, patch_sums, key=lambda result: result[0])[1]
+
+
+def _best_linear(
+    train: Float[Tensor, "N features"],
+    test: Float[Tensor, "M features"],
+    train_labels: Int[Tensor, " N"],
+    test_labels: Int[Tensor, " M"],
+) -> tuple[float, Separability]:
+    """Returns the highest held-out accuracy, and that classifier's accuracies when fitted to all samples."""
+    from sklearn.linear_model import LogisticRegression  # here, because importing scikit-learn takes a second
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    X, y, fitted = train.numpy(), train_labels.numpy(), len(train) * 4 // 5
+    with threadpool_limits(1):  # matrices this small are slower on many threads
+        scores = {}
+        for C in (0.1, 10.0, 1000.0):
+            classifier = LogisticRegression(C=C, max_iter=5000).fit(X[:fitted], y[:fitted])
+            scores[C] = float(classifier.score(X[fitted:], y[fitted:]))
+        best = max(scores, key=scores.__getitem__)
+        classifier = LogisticRegression(C=best, max_iter=5000).fit(X, y)
+    return scores[best], Separability(
+        train_accuracy=float(classifier.score(X, y)),
+        test_accuracy=float(classifier.score(test.numpy(), test_labels.numpy())),
+        features=X.shape[1],
+        samples=len(X),
+    )

@@ -13,9 +13,9 @@ from moe_lab.core.config import RunConfig
 from moe_lab.core.devices import WORTH_A_GPU, choose, device_label, label_of, no_gpu, present
 from moe_lab.core.trials import device_and_dtype, device_labels
 from moe_lab.patch_routing import JointMoE, PatternTask, SeparateMoE
+from moe_lab.patch_routing.batch import device_and_dtype_of
 from moe_lab.patch_routing.grid_points import device_of
 from moe_lab.patch_routing.run import Run
-from moe_lab.patch_routing.training import place_of
 from moe_lab.pruning import Run as PruningRun
 from moe_lab.pruning import TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
@@ -158,9 +158,9 @@ def test_trials_of_images_step_one_after_another() -> None:
 @pytest.mark.usefixtures("gpu")
 def test_the_rows_of_a_batch_and_of_a_grid_are_counted_together() -> None:
     runs = [Run(model=SeparateMoE(patches_per_expert=kept), task=PatternTask(), trials=20) for kept in (1, 2, 4, 8)]
-    assert device_and_dtype(runs[0])[0] == place_of(runs)[0] == device_of(runs) == CPU
+    assert device_and_dtype(runs[0])[0] == device_and_dtype_of(runs)[0] == device_of(runs) == CPU
     grid = [run.replace(trials=100) for run in runs] * 10
-    assert place_of(grid)[0] == device_of(grid) == CUDA and device_of([]) == CPU
+    assert device_and_dtype_of(grid)[0] == device_of(grid) == CUDA and device_of([]) == CPU
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")

@@ -16,7 +16,7 @@ from torch import Tensor
 from moe_lab.core import graphs
 from moe_lab.core.graphs import CapturedStep, as_on_accelerator
 from moe_lab.core.training import final
-from moe_lab.patch_routing import PatternTask, Run, SeparateMoE, fixed_learners, learners
+from moe_lab.patch_routing import PatternTask, Run, SeparateMoE, fixed_learners, learner
 from moe_lab.patch_routing.training import train_batch
 from tests.helpers.needs import needs_cuda
 from tests.second_device import CAPTURING, second_device
@@ -63,7 +63,7 @@ def test_rows_of_different_l_step_in_parts_whose_order_does_not_matter(
 
     monkeypatch.setitem(fixed_learners._NUMBERS_WORTH_A_PART, device, 1)
     if device != "cuda":
-        monkeypatch.setattr(learners, "side_by_side", turned)
+        monkeypatch.setattr(learner, "side_by_side", turned)
     together = final(train_batch([run.replace(device=device) for run in runs]))
     assert device == "cuda" or max(parts) == len(kept)
     for name in ("test_accuracy", "coverage", "train_loss"):

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from moe_lab.core.trials import stream
-from moe_lab.patch_routing import PatternTask, theory
-from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing import PatternTask, initialization, theory
 from moe_lab_papers.pmoe2023.theory_steps import small_steps
 from tests.patch_routing import oracle
 from tests.patch_routing.oracle import Expert
@@ -24,9 +23,9 @@ def trained(kind: theory.Kind, steps: int) -> tuple[list[Expert], list[Expert], 
     """The experts before and after the steps, by the oracle of the room."""
     k, kept = {"separate": 2, "joint": K, "cnn": 1}[kind], TASK.patches if kind == "cnn" else KEPT
     train = TASK.sample(steps * B, trials=[0], seed=3, dtype=torch.float64)
-    hidden = torch.as_tensor(models.initial_experts(0, 3, M, TASK.dimension)).chunk(k)
-    outputs = torch.as_tensor(models.initial_outputs(0, 3, M, 1)).chunk(k)
-    routers = list(torch.as_tensor(models.initial_routers(0, 3, k, TASK.patches, TASK.dimension)))
+    hidden = torch.as_tensor(initialization.initial_experts(0, 3, M, TASK.dimension)).chunk(k)
+    outputs = torch.as_tensor(initialization.initial_outputs(0, 3, M, 1)).chunk(k)
+    routers = list(torch.as_tensor(initialization.initial_routers(0, 3, k, TASK.patches, TASK.dimension)))
     x, labels = train.patches()[0], train.labels[0].tolist()
     if kind == "separate":
         signs = torch.tensor([1.0 - 2 * label for label in labels[:N]], dtype=torch.float64)

@@ -21,6 +21,7 @@ from moe_lab.patch_routing import (
     SeparateMoE,
     Sizes,
     figures,
+    initialization,
     plots,
     train,
 )
@@ -52,8 +53,8 @@ class OwnCNN(OwnModel):
 
     def initial(self, trial: int, seed: int, sizes: Sizes):
         return {
-            "hidden": models.initial_experts(trial, seed, self.neurons, sizes.dimension),
-            "outputs": models.initial_outputs(trial, seed, self.neurons, sizes.outputs),
+            "hidden": initialization.initial_experts(trial, seed, self.neurons, sizes.dimension),
+            "outputs": initialization.initial_outputs(trial, seed, self.neurons, sizes.outputs),
         }
 
     def forward(self, weights, patches):

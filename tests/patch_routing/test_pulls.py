@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from matplotlib.patches import Polygon
 from torch import Tensor
 
-from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, pull_plots, pulls
-from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, initialization, pulls
 from moe_lab.patch_routing.pulls import PATTERNS, router_pulls
 from tests.patch_routing import oracle
 from tests.patch_routing.oracle import Expert
@@ -50,9 +48,9 @@ def gradients(sample: Tensor, label: int, experts: list[Expert], reach: list[boo
 def test_every_pull_is_what_autograd_finds_at_every_step(found: xr.Dataset) -> None:
     train = TASK.sample(N, trials=[TRIAL], seed=SEED, dtype=torch.float64)
     samples, labels = train.patches()[0], train.labels[0].tolist()
-    hidden = torch.as_tensor(models.initial_experts(TRIAL, SEED, M, TASK.dimension)).chunk(K)
-    outputs = torch.as_tensor(models.initial_outputs(TRIAL, SEED, M, 1)).chunk(K)
-    routers = torch.as_tensor(models.initial_routers(TRIAL, SEED, K, TASK.patches, TASK.dimension))
+    hidden = torch.as_tensor(initialization.initial_experts(TRIAL, SEED, M, TASK.dimension)).chunk(K)
+    outputs = torch.as_tensor(initialization.initial_outputs(TRIAL, SEED, M, 1)).chunk(K)
+    routers = torch.as_tensor(initialization.initial_routers(TRIAL, SEED, K, TASK.patches, TASK.dimension))
     experts = [Expert(routers[s], hidden[s].clone(), outputs[s], KEPT) for s in range(K)]
     o = TASK.class_patterns()
     for step in range(4):
@@ -97,8 +95,6 @@ def test_attrs_make_it_again_and_records_are_those_of_the_same_run(found: xr.Dat
 def test_with_one_patch_nothing_pulls() -> None:
     data = router_pulls(MODEL.replace(patches_per_expert=1), TASK, samples=N, steps=1)
     assert not data["pull"].any()
-    assert pull_plots.caption(data, 1).endswith("samples right: nothing pulls at any router.")
-    assert not arrows(data, 1) and set(words_below(data, 1)) == {"no pull at any router"}
 
 
 def test_digits_have_no_distractors() -> None:
@@ -120,76 +116,3 @@ def test_what_has_no_pulls_is_refused() -> None:
         router_pulls(MODEL, TASK, samples=N, steps=2, record_every=3)
     with pytest.raises(ValueError, match="model must be"):
         router_pulls(CNN(), TASK)
-
-
-def arrows(data: xr.Dataset, step: int) -> dict[tuple[int, str], Polygon]:
-    """The arrows that are drawn of a step, by expert and label."""
-    page = pull_plots.picture(data, step)
-    planes = page.axes[::2]
-    return {
-        (column, str(one.get_label())): one
-        for column, plane in enumerate(planes)
-        for one in plane.patches
-        if isinstance(one, Polygon) and str(one.get_label()).startswith("pull of ")
-    }
-
-
-def words_below(data: xr.Dataset, step: int) -> list[str]:
-    """What stands below each circle."""
-    planes = pull_plots.picture(data, step).axes[::2]
-    return [plane.texts[-1].get_text() for plane in planes]
-
-
-class TestPicture:
-    def test_arrows_are_the_pulls_and_their_sum_on_one_scale(self, found: xr.Dataset) -> None:
-        pull = found["pull"].sel(step=2).values  # (expert, pattern, along)
-        whole = np.concatenate([pull, pull.sum(1, keepdims=True)], axis=1)
-        longest = np.hypot(*np.moveaxis(whole, -1, 0)).max()
-        labels = [f"pull of {look[-1]}" for look in pull_plots._LOOKS]
-        shown = arrows(found, 2)
-        for expert, kind in np.ndindex(3, 6):
-            along, arrow = whole[expert, kind] / longest, shown.pop((expert, labels[kind]), None)
-            assert (arrow is not None) == (np.hypot(*along) >= 0.03)
-            if arrow is not None:
-                corners = arrow.get_xy()
-                np.testing.assert_allclose(corners[3], along, atol=1e-12)
-                np.testing.assert_allclose((corners[0] + corners[6]) / 2, 0, atol=1e-12)
-        assert not shown
-        assert f"radius: a pull of {longest:.2g}" in words_below(found, 2)
-
-    def test_an_expert_without_an_arrow_says_why(self, found: xr.Dataset) -> None:
-        weak = found.copy(deep=True)
-        weak["pull"].loc[{"expert": 2}] *= 1e-4
-        weak["patches"].loc[{"expert": 2, "pattern": ["o1", "o2"]}] = 0.06
-        short = "no arrow: pulls under 3 % of the radius"
-        assert words_below(weak, 2)[1] == f"{short},\nfor it keeps o₁ or o₂ in 12 % of samples"
-        weak["patches"].loc[{"expert": 2, "pattern": "o1"}] = 0.9
-        assert words_below(weak, 2)[1] == short
-
-    def test_the_sentence_says_whether_other_patches_cancel_the_hardest_pull(self, found: xr.Dataset) -> None:
-        data = found.copy(deep=True)
-        data["pull"][:] = 0.0
-        data["pull"].loc[{"expert": 1, "pattern": "o1", "along": "o1"}] = 0.05
-        ends = {-0.049: ", nearly cancelled by the other patches (0.049).", -0.02: ", partly cancelled by the other "
-                "patches (0.02).", 0.02: "."}  # fmt: skip
-        for other, end in ends.items():
-            data["pull"].loc[{"expert": 1, "pattern": "other patches", "along": "o1"}] = other
-            assert pull_plots.caption(data, 1).endswith(f"Strongest pull: o₁ on expert 1 (0.05){end}")
-
-    def test_the_sentence_names_the_hardest_pull(self, found: xr.Dataset) -> None:
-        now = found["pull"].sel(step=1)
-        sizes = {(s, p): np.hypot(*now.sel(expert=s, pattern=p).values) for s in (1, 2, 3) for p in PATTERNS}
-        expert, pattern = max(sizes, key=lambda key: sizes[key])
-        words = f"{pattern.replace('o1', 'o₁').replace('o2', 'o₂')} on expert {expert} ({max(sizes.values()):.2g}"
-        assert words in pull_plots.caption(found, 1) and pull_plots.caption(found, 1).startswith("Step 1, ")
-
-    def test_it_draws_the_last_step_or_another_and_refuses_others(self, found: xr.Dataset) -> None:
-        texts = [text.get_text() for text in pull_plots.picture(found).texts]
-        assert pull_plots.caption(found, 3) in "".join(texts).replace("\n", " ") and "Expert 3" in texts
-        with pytest.raises(ValueError, match="step must be one of the recorded ones: got step=4"):
-            pull_plots.picture(found, 4)
-        five = found.isel(expert=[0, 1, 2, 0, 1])
-        with pytest.raises(ValueError, match=r"at most 4 experts, such as data.sel\(expert=\[1, 2\]\): got experts=5"):
-            pull_plots.picture(five)
-        with pytest.raises(ValueError, match="data must be what router_pulls returns"):
-            pull_plots.picture(found[["router"]])

@@ -12,11 +12,12 @@ from torch import Tensor
 
 from moe_lab.core.config import ConfigError
 from moe_lab.core.training import collect, final
-from moe_lab.patch_routing import JointMoE, PatternTask, RoutedMoE, train
+from moe_lab.patch_routing import JointMoE, PatternTask, RoutedMoE, routed, train
 from moe_lab.patch_routing import model as models
-from moe_lab.patch_routing import routed_model as routed
+from moe_lab.patch_routing.data import BACKGROUND
+from moe_lab.patch_routing.learners import autograd_step
+from moe_lab.patch_routing.measures import MEASURES, PlaceCounts
 from moe_lab.patch_routing.routed import ROUTINGS
-from moe_lab.patch_routing.routed_learner import Tally
 from moe_lab.routers.choices import GATES
 from tests.patch_routing import oracle
 from tests.routers.test_choices import naive_capacity
@@ -121,9 +122,11 @@ def drawn(model: RoutedMoE, classes: int, seed: int = 0) -> dict[str, Any]:
 def test_a_step_is_that_of_plain_loops_and_autograd(name: str, classes: int) -> None:
     model = CASES[name]
     given = drawn(model, classes)
-    found, loss = routed.routed_step(
-        given["weights"], given["patches"], given["labels"], given["rules"], model, given["noise"]
-    )
+
+    def outputs(weights: Tensor) -> Tensor:
+        return routed.routed_forward(weights, given["patches"], given["rules"], model, given["noise"]).outputs
+
+    found, loss = autograd_step(given["weights"], outputs, given["labels"], given["rules"].learning_rate)
     for trial in (0, 1):
         weights = given["weights"][trial].clone().requires_grad_()
         directions, table = given["rules"].directions[trial], given["rules"].table[trial]
@@ -161,17 +164,31 @@ def test_expert_choice_with_as_many_places_is_jointmoe() -> None:
     np.testing.assert_allclose(found["places_taken"], 3)
 
 
-def test_the_tally_by_hand() -> None:
+def test_what_finds_a_place_by_hand() -> None:
     """Two samples of three patches, two experts; o is patch 0, then patch 2, which is dropped."""
     asked = torch.tensor([[[[1, 1, 0], [0, 1, 1]], [[0, 0, 1], [1, 0, 0]]]]).bool()  # (1, k, b, n)
     mask = torch.tensor([[[[1, 0, 0], [0, 1, 0]], [[0, 0, 1], [1, 0, 0]]]]).bool()
-    tally = Tally(1, 2, torch.zeros(1, dtype=torch.float64))
-    tally.add(routed.Choice(asked, mask, mask.double()), torch.tensor([[0, 2]]), soft=False)
-    values = {name: value[0].tolist() for name, value in tally.values(1, soft=False).items()}
+    counts = PlaceCounts(1, False, 1, 2, 2, torch.zeros(1, dtype=torch.float64))
+    now = routed.RoutedPass(routed.Choice(asked, mask, mask.double()), torch.zeros(1, 1, 2, dtype=torch.float64))
+    counts.add(now, torch.tensor([[0, 1]]), torch.tensor([[0, 2]]), torch.full((1, 2, 3), BACKGROUND))
+    found = counts.values(torch.ones(1, 2, dtype=torch.bool))
+    values = {name: found[name][0].tolist() for name in found if MEASURES[name].dims in ((), ("expert",))}
     assert values == {
         "signal_kept": 0.5, "signal_share": 0.25, "lost": pytest.approx(1 / 3), "dropped": pytest.approx(1 / 3),
         "places_taken": [1.0, 1.0], "turned_away": [1.0, 0.0],
     }  # fmt: skip
+
+
+def test_what_slots_receive_of_o_by_hand() -> None:
+    """Every slot takes a share of every patch: o's shares over all that two experts receive of two samples."""
+    gates = torch.tensor([[[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [[0.25, 0.5, 0.25], [0.4, 0.4, 0.2]]]]).double()
+    every = torch.ones_like(gates, dtype=torch.bool)
+    counts = PlaceCounts(1, True, 1, 2, 2, torch.zeros(1, dtype=torch.float64))
+    now = routed.RoutedPass(routed.Choice(every, every, gates), torch.zeros(1, 1, 2, dtype=torch.float64))
+    counts.add(now, torch.tensor([[0, 1]]), torch.tensor([[0, 2]]), torch.full((1, 2, 3), BACKGROUND))
+    found = counts.values(torch.ones(1, 2, dtype=torch.bool))
+    assert found["signal_share"].item() == pytest.approx((0.5 + 0.7 + 0.25 + 0.2) / 4)
+    assert found["places_taken"].tolist() == [[1.0, 1.0]] and found["lost"].item() == 0
 
 
 def test_every_routing_keeps_to_its_places_and_says_what_it_loses() -> None:

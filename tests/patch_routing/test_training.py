@@ -12,7 +12,8 @@ import torch
 
 from moe_lab.core.training import Snapshot, final
 from moe_lab.core.trials import stream
-from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, learners, train, train_batch
+from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, initialization, train, train_batch
+from moe_lab.patch_routing import learner as learner_module
 from moe_lab.patch_routing import model as models
 from tests.patch_routing import oracle
 from tests.patch_routing.oracle import Expert
@@ -40,9 +41,9 @@ def by_oracle(model: models.Model, task: PatternTask, *, samples: int, epochs: i
     kept = n if isinstance(model, CNN) else model.patches_per_expert
     m, rate = model.neurons, model.learning_rate or task.learning_rate
     theirs = model.recipe == "authors"  # the start and pooling of the authors' code
-    hidden = torch.as_tensor(models.initial_experts(trial, seed, m, d))
+    hidden = torch.as_tensor(initialization.initial_experts(trial, seed, m, d))
     hidden = (hidden * m**0.5 * (0.01 if model.name == "joint" else 0.1) if theirs else hidden).chunk(k)
-    outputs = torch.as_tensor(models.initial_outputs(trial, seed, m, 1 if c == 2 else c)).chunk(k)
+    outputs = torch.as_tensor(initialization.initial_outputs(trial, seed, m, 1 if c == 2 else c)).chunk(k)
     if theirs and model.name == "separate":
         outputs = tuple(torch.full_like(a, sign) for a, sign in zip(outputs, (1, -1), strict=True))
     if theirs:
@@ -50,7 +51,7 @@ def by_oracle(model: models.Model, task: PatternTask, *, samples: int, epochs: i
     routers: list[Any] = [None] * k
     if not isinstance(model, CNN):
         scale = (0.0001 if model.name == "joint" else 0.1) * n**2 * d**0.5 if theirs else 1.0
-        routers = list(scale * torch.as_tensor(models.initial_routers(trial, seed, k, n, d)))
+        routers = list(scale * torch.as_tensor(initialization.initial_routers(trial, seed, k, n, d)))
     if isinstance(model, SeparateMoE):
         few, rate_r = model.router_samples or samples, 0.2 if theirs else 1 / n
         routers = routers_by_sgd(routers, x["train"][:few], labels["train"][:few], model, rate_r)
@@ -142,7 +143,7 @@ def test_routing_measures_are_what_they_say(model):
     snapshot = next(train(model, TASK, **FAST, precision="float64"))
     test = TASK.sample(60, trials=[1], seed=11, split="test", dtype=torch.float64)
     k = model.experts if model.name == "joint" else 2
-    routers = torch.as_tensor(models.initial_routers(1, 11, k, TASK.patches, TASK.dimension))
+    routers = torch.as_tensor(initialization.initial_routers(1, 11, k, TASK.patches, TASK.dimension))
     if model.name == "separate":
         data = TASK.sample(40, trials=[1], seed=11, dtype=torch.float64)
         routers = torch.stack(routers_by_sgd(list(routers), data.patches()[0], data.labels[0].tolist(), model, 1 / 6))
@@ -215,7 +216,7 @@ def test_finished_rows_leave_the_batch():
 @EACH
 def test_rows_without_error_are_found_block_by_block(model, monkeypatch):
     """Against the exact training error, at every step of rows of different N; a row that is broken says so."""
-    monkeypatch.setattr(learners, "_GIVE_UP_AFTER", 7)
+    monkeypatch.setattr(learner_module, "_GIVE_UP_AFTER", 7)
     runs = [Run(model=model, task=TASK.replace(noise=0.1), **{**FAST, "samples": n, "epochs": 60}) for n in (40, 100)]
     run, seen = train_batch([each.replace(record_every=1) for each in runs]), set()
     for snapshot in run:
@@ -235,7 +236,7 @@ def test_rows_without_error_are_found_block_by_block(model, monkeypatch):
 @EACH
 def test_rows_that_step_in_parts_step_the_same(model, monkeypatch):
     whole = final(train(model, TASK, **FAST))
-    monkeypatch.setattr(learners, "_NUMBERS_IN_CACHE", 1)
+    monkeypatch.setattr(learner_module, "_NUMBERS_IN_CACHE", 1)
     apart = final(train(model, TASK, **FAST))
     for name, value in whole.values.items():
         np.testing.assert_allclose(apart[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
@@ -298,3 +299,13 @@ def test_step_zero_is_before_training(model):
     assert first.step == 0 and not first.finished.any() and (first.steps == 0).all()
     assert abs(first["train_loss"] - np.log(2)).max() < 0.5 and (last["train_loss"] < first["train_loss"]).all()
     assert set(first.values) == set(last.values)
+
+
+def test_training_values_are_means_over_the_steps_since_the_last_record():
+    how = {**FAST, "until": "epochs", "epochs": 6, "samples": 40}
+    model = JointMoE(neurons=12, experts=3, patches_per_expert=3, batch_size=10)  # an epoch has four steps
+    each, fourth = (list(train(model, TASK, **{**how, "record_every": every})) for every in (1, 4))
+    for name in ("train_accuracy", "train_loss"):
+        for now in fourth[1:-1]:  # the last one is exact
+            steps = [each[step][name] for step in range(now.step - 3, now.step + 1)]
+            np.testing.assert_allclose(now[name], np.mean(steps, axis=0), rtol=1e-9)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from moe_lab.patch_routing import JointMoE, PatternTask, pull_plots
+from moe_lab.patch_routing import JointMoE, PatternTask
 from moe_lab.patch_routing.pulls import router_pulls
-from moe_lab_widgets import play
+from moe_lab_widgets import play, pulls
 from moe_lab_widgets.playing import FRAMES_PER_SECOND, Played
 
 
@@ -22,7 +22,7 @@ def played() -> Played:
 def test_it_has_a_frame_and_a_sentence_for_each_step(played: Played) -> None:
     data = router_pulls(JointMoE(experts=2), PatternTask(), samples=40, steps=6, record_every=2, seed=5)
     recording = played.recording
-    assert recording.captions == tuple(pull_plots.caption(data, step) for step in (0, 2, 4, 6))
+    assert recording.captions == tuple(pulls.caption(data, step) for step in (0, 2, 4, 6))
     assert len(set(recording.bodies)) == 4 and repr(played) == recording.captions[-1]
     assert recording.stage["rate"] == FRAMES_PER_SECOND and len(recording.stage["spans"]) == 2
     assert dict(recording.values) == {

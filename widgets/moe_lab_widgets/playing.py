@@ -15,13 +15,13 @@ from typing import Any
 import xarray as xr
 
 from moe_lab.core.files import write_whole
-from moe_lab.patch_routing.pull_plots import GAP, HEIGHTS, MARGINS, Pulls, caption, draw, furnish, prepared, title
-from moe_lab.patch_routing.pull_plots import NOTE as NOTE_ON_SCALE
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.frames.document import document, part
 from moe_lab_widgets.frames.module import recorded_source
 from moe_lab_widgets.frames.recording import Recording, described, film
+from moe_lab_widgets.pulls import GAP, HEIGHTS, MARGINS, Pulls, caption, draw, furnish, prepared
+from moe_lab_widgets.pulls import NOTE as NOTE_ON_SCALE
 
 TITLE = "What pulls each router"
 NOTE = "Press Play, or drag the time slider; its arrow keys move by one step."
@@ -36,7 +36,7 @@ from moe_lab_widgets import play
 
 def _panel(pulls: Pulls, column: int) -> Panel:
     return Panel(
-        title(pulls.experts[column]),
+        f"Expert {pulls.experts[column]}",
         lambda axes, step: draw(axes, pulls, column, step),
         lambda axes, values: furnish(axes, pulls, column),
         "" if column else NOTE_ON_SCALE,

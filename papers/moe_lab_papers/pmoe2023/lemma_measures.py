@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 
 from moe_lab.core.training import final
-from moe_lab.patch_routing import JointMoE, PatternTask, SeparateMoE, figures, theory, train
+from moe_lab.patch_routing import JointMoE, PatternTask, SeparateMoE, figures, initialization, theory, train
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.recipes import trained_as
@@ -99,7 +99,7 @@ def router_lemmas(samples: int, trials: int, seed: int = 0) -> xr.Dataset:
     first, above = [], []
     for trial in range(trials):
         drawn = task.sample(samples, trials=[trial], seed=seed, dtype=torch.float64)
-        routers = torch.as_tensor(models.initial_routers(trial, seed, 2, n, task.dimension)) / np.log(n)
+        routers = torch.as_tensor(initialization.initial_routers(trial, seed, 2, n, task.dimension)) / np.log(n)
         sums, labels = drawn.patches().sum(2), drawn.labels
         direction = models.router_direction(sums, labels, torch.ones_like(sums[..., 0]), 2)
         count = torch.tensor([samples])

@@ -15,7 +15,8 @@ from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE, figur
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.recipes import trained_as
-from moe_lab.patch_routing.separability import separating_hyperplane
+from moe_lab_papers.pmoe2023.hyperplanes import separating_hyperplane
+from moe_lab_papers.pmoe2023.operations import operations
 
 Cell = tuple[str, int, int, int]
 """Kind of model, N, k and l; k is read for joint training only, l not for the CNN. "cnn-4" is the authors' CNN."""
@@ -67,7 +68,7 @@ def cells(
         steps = end.steps.astype(float)
         sizes = theory.Sizes(patches=task.patches, patches_per_expert=kept, experts=experts)
         how: dict[str, Any] = {"batch_size": 1, "neurons": model.neurons, "dimension": 1}
-        step = theory.operations(model.name, sizes, **how).per_iteration  # type: ignore[arg-type]
+        step = operations(model.name, sizes, **how).per_iteration  # type: ignore[arg-type]
         gates = end["largest_gate"] if "largest_gate" in end.values else np.full((trials, task.classes), np.nan)
         parts.append(
             xr.Dataset(
@@ -259,10 +260,8 @@ def bounds(patches: int, patches_per_expert: int, experts: int, neurons: int) ->
     sizes = theory.Sizes(patches=patches, patches_per_expert=patches_per_expert, experts=experts)
     kinds: tuple[theory.Kind, ...] = ("separate", "joint")
     quantities: tuple[theory.Quantity, ...] = ("samples", "neurons")
-    cost = {
-        kind: theory.operations(kind, sizes, batch_size=1, neurons=neurons, dimension=1) for kind in (*kinds, "cnn")
-    }
-    whole = {kind: operations.per_iteration * operations.iterations for kind, operations in cost.items()}
+    cost = {kind: operations(kind, sizes, batch_size=1, neurons=neurons, dimension=1) for kind in (*kinds, "cnn")}
+    whole = {kind: each.per_iteration * each.iterations for kind, each in cost.items()}
 
     def power(**change: int) -> float:
         """d log eps / d log of the changed size, at fixed N: -(d log N / d log size) / (d log N / d log eps)."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from moe_lab.core.config import require
 from moe_lab.core.routing import sorted_patches
 from moe_lab.core.trials import stream
+from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import PatternTask, Samples
 from moe_lab.patch_routing.theory import Kind
@@ -90,13 +91,13 @@ def small_steps(
     models.check_model(models.JointMoE(neurons=neurons, experts=k, patches_per_expert=kept), task.patches, 2)
     drawn = task.sample(samples, trials=[trial], seed=seed, split="test", dtype=torch.float64)
     train = task.sample(steps * batch_size, trials=[trial], seed=seed, dtype=torch.float64)
-    routers = torch.as_tensor(models.initial_routers(trial, seed, k, task.patches, task.dimension))
+    routers = torch.as_tensor(initialization.initial_routers(trial, seed, k, task.patches, task.dimension))
     if kind == "separate":
         routers = _trained(routers, train, samples)
-    hidden = torch.as_tensor(models.initial_experts(trial, seed, neurons, task.dimension))
+    hidden = torch.as_tensor(initialization.initial_experts(trial, seed, neurons, task.dimension))
     observed = _Observed(kind, task, drawn, hidden, k, kept)
     weights = torch.cat((hidden, routers))[None]
-    a = torch.as_tensor(models.initial_outputs(trial, seed, neurons, 1))
+    a = torch.as_tensor(initialization.initial_outputs(trial, seed, neurons, 1))
     patches, order = train.patches()[0], stream(seed, trial, "steps").permutation(steps * batch_size)
     rows, hidden_loss, predicted = [observed.row(weights[0], a)], [], []
     for batch in order.reshape(steps, batch_size):

@@ -11,7 +11,7 @@ import pytest
 from moe_lab.core.training import Snapshot, final
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import train_batch
-from moe_lab.patch_routing.training import samples_of
+from moe_lab.patch_routing.batch import samples_of
 from moe_lab_widgets.drawing.sheet import integer
 from moe_lab_widgets.drawing.words import middle
 from moe_lab_widgets.labs import routing_choices as of

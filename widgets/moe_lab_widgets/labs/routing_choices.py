@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from moe_lab.core.training import Snapshot
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import PatternTask, RoutedMoE, Run, train_batch
+from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.data import ROLES, SIGNAL
 from moe_lab.patch_routing.routing_rows import ROWS, STEP_SIZE
-from moe_lab.patch_routing.training import samples_of
 from moe_lab_widgets.drawing.on_axes import bars, box_of, cells, ends, heads, percents, pixels, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.sheet import Sheet

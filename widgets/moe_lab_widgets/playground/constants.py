@@ -14,7 +14,7 @@ from moe_lab.datasets import digits
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, Run, SeparateMoE
 from moe_lab.patch_routing.data import ROLES
 from moe_lab.patch_routing.digits import TEST_EVERY
-from moe_lab.patch_routing.endings import WORTH_CHECKING
+from moe_lab.patch_routing.stopping import WORTH_CHECKING
 from moe_lab_widgets.playground.declared import ALIGNMENT, PHASES, complete, kind_of
 
 GREY_LEVELS = 16

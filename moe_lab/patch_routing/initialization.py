@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from moe_lab.core.trials import stream
 from moe_lab.patch_routing import model as models
 
 _EXPERTS = {"joint": 0.01, "separate": 0.1, "cnn": 0.1}
@@ -23,23 +24,39 @@ _ROUTERS = {"joint": 0.0001, "separate": 0.1}
 _ROUTER_RATE = 0.2
 
 
-def initial_experts(model: models.PatchModel, trial: int, seed: int, dimension: int) -> np.ndarray:
+def initial_experts(trial: int, seed: int, neurons: int, dimension: int) -> np.ndarray:
+    """(m, d) hidden weights from N(0, 1/m) (eq. 8), the same in a trial for every k and every model."""
+    return stream(seed, trial, "experts").standard_normal((neurons, dimension)) / np.sqrt(neurons)
+
+
+def initial_routers(trial: int, seed: int, experts: int, patches: int, dimension: int) -> np.ndarray:
+    """(k, d) routers from N(0, sigma_r^2) with sigma_r = 1 / (n^2 sqrt(d)) (eq. 7 without its log factor)."""
+    scale = 1 / (patches**2 * np.sqrt(dimension))
+    return stream(seed, trial, "routers").standard_normal((experts, dimension)) * scale
+
+
+def initial_outputs(trial: int, seed: int, neurons: int, outputs: int) -> np.ndarray:
+    """(m, c) output weights a from N(0, 1), never trained."""
+    return stream(seed, trial, "outputs").standard_normal((neurons, outputs))
+
+
+def hidden_weights(model: models.PatchModel, trial: int, seed: int, dimension: int) -> np.ndarray:
     """(m, d) hidden weights, the same random numbers in both recipes."""
-    drawn = models.initial_experts(trial, seed, model.neurons, dimension)
+    drawn = initial_experts(trial, seed, model.neurons, dimension)
     return drawn if model.recipe == "paper" else drawn * (_EXPERTS[model.name] * np.sqrt(model.neurons))
 
 
-def initial_routers(model: models.PatchModel, trial: int, seed: int, experts: int, patches: int, d: int) -> np.ndarray:
+def routers(model: models.PatchModel, trial: int, seed: int, experts: int, patches: int, d: int) -> np.ndarray:
     """(k, d) routers, the same random numbers in both recipes."""
-    drawn = models.initial_routers(trial, seed, experts, patches, d)
+    drawn = initial_routers(trial, seed, experts, patches, d)
     return drawn if model.recipe == "paper" else drawn * (_ROUTERS[model.name] * patches**2 * np.sqrt(d))
 
 
-def initial_outputs(model: models.PatchModel, trial: int, seed: int, outputs: int) -> np.ndarray:
+def output_weights(model: models.PatchModel, trial: int, seed: int, outputs: int) -> np.ndarray:
     """(m, c) output weights a, never trained."""
     if model.recipe == "authors" and isinstance(model, models.SeparateMoE):
         return np.repeat([1.0, -1.0], model.neurons // 2)[:, None]
-    return models.initial_outputs(trial, seed, model.neurons, outputs)
+    return initial_outputs(trial, seed, model.neurons, outputs)
 
 
 def router_rate(model: models.SeparateMoE, patches: int) -> float:

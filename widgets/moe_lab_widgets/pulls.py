@@ -1,9 +1,10 @@
-"""Draws what pulls the routers: for each expert the plane of o1 and o2 with an arrow for each pattern, and all steps.
+"""The picture that `play` moves: for each expert the plane of o1 and o2 with an arrow for each pattern, and all steps.
 
-An arrow is the part of -dL/dw_s that is due to the patches of a pattern, along o1 and o2. All arrows of a step have one
-scale, in which the longest is as long as the circles' radius; the words below a circle say how much that is, or why
-there are no arrows, and the curves below have the lengths at every step. The mark is the router, at its cosines with o1
-and o2. `furnish` draws what stays from step to step, `draw` one step.
+An arrow is the part of -dL/dw_s that is due to the patches of a pattern, along o1 and o2, as `router_pulls` of
+`moe_lab.patch_routing.pulls` returns it. All arrows of a step have one scale, in which the longest is as long as the
+circles' radius; the words below a circle say how much that is, or why there are no arrows, and the curves below have
+the lengths at every step. The mark is the router, at its cosines with o1 and o2. `furnish` draws what stays from step
+to step, `draw` one step.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import Any
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 from numpy.typing import NDArray
 
@@ -246,33 +246,3 @@ def caption(data: xr.Dataset, step: int) -> str:
         return f"{words}."
     how = "nearly" if against >= _NEARLY else "partly"
     return f"{words}, {how} cancelled by the other patches ({np.hypot(*other):.2g})."
-
-
-def title(expert: int) -> str:
-    """Returns the head of an expert's panel."""
-    return f"Expert {expert}"
-
-
-def picture(data: xr.Dataset, step: int | None = None, scale: float = 1.0) -> Figure:
-    """Draws one step of what `router_pulls` returns on a page of its own, by default the last.
-
-    A scale of 1 has 100 dots per inch; 1.5 suits a projector.
-
-    Raises:
-      ValueError: data is something else, has more than four experts, or has no such step.
-    """
-    page, pulls = theme.figure(1100, 480, scale), prepared(data)
-    shown = pulls.steps[-1] if step is None else step
-    require(shown in pulls.steps, "step must be one of the recorded ones", step=step)
-    wide = 1100 / len(pulls.experts)
-    left, right, top, _ = MARGINS
-    for column, number in enumerate(pulls.experts):
-        begin = wide * column
-        theme.header(page, begin + 8, column + 1, title(number), "" if column else NOTE)
-        tops = (top, top + HEIGHTS[0] + GAP)
-        boxes = [(begin + left, y, wide - left - right, high) for y, high in zip(tops, HEIGHTS, strict=True)]
-        axes = [theme.axes(page, *box) for box in boxes]
-        furnish(axes, pulls, column)
-        draw(axes, pulls, column, shown)
-    theme.caption(page, caption(data, shown))
-    return page
