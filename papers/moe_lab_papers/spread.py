@@ -90,11 +90,12 @@ def judgement(claim: Claim, values: np.ndarray, found: Interval | None) -> Judge
 def interval(claim: Claim, data: xr.Dataset) -> Interval | None:
     """Returns the 95 % interval of the number that a claim's rule judges; None where there are no trials to compare.
 
-    A share of trials has Wilson's interval. A median has that of the order statistics where six or more trials allow
-    one. The interval of a lowest or highest trial is that of the lowest or highest of as many further ones, if they
-    are normal. Everything else has Student's, with the standard error of the jackknife: what the number becomes where
-    a trial is left out, so that it also holds for slopes, ratios of means and other numbers that are no means. (For a
-    mean it is the usual one.) A median of fewer trials has the mean's, 1.25 times as wide.
+    A share of trials has Wilson's interval. So has an accuracy or error that is exactly 0 or 1 in every trial: a few
+    trials do not show that none fails. A median has that of the order statistics where six or more trials allow one,
+    else the mean's, 1.25 times as wide. The interval of a lowest or highest trial is that of the lowest or highest of
+    as many further ones, if they are normal. Everything else has Student's, with the standard error of the jackknife:
+    what the number becomes where a trial is left out, so that it also holds for slopes, ratios of means and other
+    numbers that are no means. (For a mean it is the usual one.)
     """
     dimension = next((name for name in TRIALS if data.sizes.get(name, 0) > 1), None)
     if dimension is None:
