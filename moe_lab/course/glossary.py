@@ -26,7 +26,7 @@ TERMS = (
     ("l*", "moe_lab.patch_routing.data:PatternTask.l_star"),
     ("coverage", "moe_lab.patch_routing.measures:MEASURES[coverage]"),
     ("alignment", "moe_lab.patch_routing.measures:MEASURES[alignment]"),
-    ("entropy", "moe_lab.specialization.measures:dispatch_entropy"),
+    ("entropy", "moe_lab.specialization.measures:MEASURES[dispatch_entropy]"),
     ("Delta", "moe_lab.pruning.criteria:router_norm_change"),
     ("regressor fit", "moe_lab.recovery.measures:regressor_fit"),
     ("gating fit", "moe_lab.recovery.measures:gating_fit"),
