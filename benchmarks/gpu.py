@@ -169,8 +169,8 @@ def in_flight(sizes: Sizes) -> list[Result]:
             call()
 
     seconds, parts = [], 0
-    for way in (patch_learner.side_by_side, in_turn):
-        with patch.object(patch_learner, "side_by_side", way):
+    for way in (patch_learner.concurrently, in_turn):
+        with patch.object(patch_learner, "concurrently", way):
             batch = Training(runs, drawn)
             batch.take_step()
             seconds.append(_clock(batch.take_step, sizes))

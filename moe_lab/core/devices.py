@@ -59,9 +59,9 @@ def choose(device: DeviceName = AUTO, numbers: float = math.inf) -> torch.device
     """
     if device == AUTO:
         worth_it = numbers >= WORTH_A_GPU
-        if worth_it and torch.cuda.is_available() and not usable():
+        if worth_it and torch.cuda.is_available() and not gpu_usable():
             warn_once(f"{no_gpu()}, so that 'auto' is the CPU")
-        return torch.device(GPU if worth_it and usable() else CPU)
+        return torch.device(GPU if worth_it and gpu_usable() else CPU)
     try:
         chosen = torch.device(device)
         known = chosen.type in _PRESENT
@@ -95,14 +95,14 @@ def _launch(device: torch.device) -> None:
     (torch.ones(1, device=device) + 1).item()
 
 
-def usable() -> bool:
+def gpu_usable() -> bool:
     """Whether there is a GPU (CUDA) that torch can use."""
     return torch.cuda.is_available() and not refusal(torch.device(GPU))
 
 
-def present() -> tuple[str, ...]:
+def device_names() -> tuple[str, ...]:
     """Returns the names of the devices between which "auto" chooses on this machine."""
-    return (CPU, GPU) if usable() else (CPU,)
+    return (CPU, GPU) if gpu_usable() else (CPU,)
 
 
 def no_gpu() -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from moe_lab.core import sweep
 from moe_lab.core.config import require
-from moe_lab.core.origins import call_of, listed, origin
+from moe_lab.core.origins import as_tuple, call_of, origin
 from moe_lab.core.store import Run
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def call_with(
         if parameter.kind is Parameter.VAR_KEYWORD:
             further = {key: one for key, one in value.items() if key not in _OF_SWEEP and key not in (settled or {})}
         else:
-            named[name] = listed(value) if "Sequence[" in str(parameter.annotation) and value is not None else value
+            named[name] = as_tuple(value) if "Sequence[" in str(parameter.annotation) and value is not None else value
     ordered = {name: named[name] for name in first} | named
     return call_of(function.__name__, {**ordered, **(settled or {}), **further})
 

@@ -52,7 +52,7 @@ def to_device(values: np.ndarray | Tensor, device: torch.device | str, dtype: to
     return tensor.to(device=device, dtype=dtype)
 
 
-def side_by_side(calls: Sequence[Callable[[], None]], device: torch.device) -> None:
+def concurrently(calls: Sequence[Callable[[], None]], device: torch.device) -> None:
     """Makes calls that read and write different tensors, in any order; all complete before what follows.
 
     On CUDA each runs on a stream of its own: a captured graph has them as branches, so that several small batches are

@@ -26,7 +26,7 @@ def origin(*, call: str, config: Any, seed: int, device: torch.device | str, pap
     Args:
       call: Python code that reproduces the result.
       config: all settings, as plain values.
-      device: where it was computed; text stands as it is (see `moe_lab.core.trials.where`).
+      device: where it was computed; text stands as it is (see `moe_lab.core.trials.device_labels`).
       paper: its key, and the place in it: "chen2022, table 3".
     """
     return {
@@ -89,7 +89,7 @@ def described(array: np.ndarray) -> dict[str, Any]:
     return {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": held}
 
 
-def listed(values: Any) -> tuple[Any, ...]:
+def as_tuple(values: Any) -> tuple[Any, ...]:
     """Returns one value or several as a tuple of plain values."""
     several = values if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else [values]
     return tuple(plain(value) for value in several)

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from moe_lab.core.graphs import CapturedStep, on_accelerator, side_by_side, to_device
+from moe_lab.core.graphs import CapturedStep, concurrently, on_accelerator, to_device
 from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import Rows
@@ -146,7 +146,7 @@ class Learner(ABC):
         def advance(rows: slice) -> None:
             self.weights[rows], losses[rows.start] = self._step(rows, samples[rows], *(part[rows] for part in drawn))
 
-        side_by_side([partial(advance, rows) for rows in parts], self.setting.device)
+        concurrently([partial(advance, rows) for rows in parts], self.setting.device)
         self.wrong += (~torch.cat([losses[rows.start].right for rows in parts])).sum(-1)
         self.loss += torch.cat([losses[rows.start].value for rows in parts]).sum(-1)
 

@@ -13,7 +13,7 @@ from moe_lab.core.config import require
 from moe_lab.core.devices import choose, label_of
 from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
-from moe_lab.core.origins import listed
+from moe_lab.core.origins import as_tuple
 from moe_lab.core.signatures import with_notebook
 from moe_lab.core.trials import stream, threads_for
 from moe_lab.pruning.layer import Layer, counted_operations, inference_seconds, operations
@@ -67,7 +67,7 @@ def efficiency(
       ValueError: a wrong value, before anything is measured.
       RuntimeError: the device is not there.
     """
-    names = listed(routings)
+    names = as_tuple(routings)
     shares = [0.0, *(float(share) for share in np.atleast_1d(rho) if share != 0)]
     axes = checked_axes({"routing": names, "rho": shares})
     sizes = {"dimension": dimension, "tokens": tokens, "samples": samples, "repeats": repeats}

@@ -24,7 +24,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
-from moe_lab.core.origins import listed
+from moe_lab.core.origins import as_tuple
 from moe_lab.core.trials import device_labels
 from moe_lab.pruning import criteria as rules
 from moe_lab.pruning.checkpoints import FineTuned
@@ -105,7 +105,7 @@ def criteria(
         counts where experts choose. Name the other criteria, and the rest of the figure can be had.
       ValueError: any other wrong value, before anything trains.
     """
-    several = listed(CRITERIA if criteria is None else criteria)
+    several = as_tuple(CRITERIA if criteria is None else criteria)
     chosen = {rules.name_of(one): one for one in several}
     names = tuple(rules.name_of(one) for one in several)
     axes = checked_axes({"criterion": names, "rho": [float(share) for share in np.atleast_1d(rho)]})

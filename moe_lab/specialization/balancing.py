@@ -22,7 +22,8 @@ import xarray as xr
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
-from moe_lab.core.origins import call_of, listed, origin
+from moe_lab.core.figure import reproducible
+from moe_lab.core.origins import as_tuple, origin
 from moe_lab.core.training import final
 from moe_lab.core.trials import device_labels
 from moe_lab.specialization.data import ClusterTask
@@ -38,6 +39,7 @@ COLLAPSING = TopKMoE(activation="linear", lead=4.0)
 _KEPT = ("test_accuracy", "load_entropy", "maximal_violation", "agreement", "dispatch_entropy", "score_size")
 
 
+@reproducible()
 @checked
 def balancing(
     kinds: str | Sequence[str] = BALANCINGS,
@@ -69,7 +71,7 @@ def balancing(
     Raises:
       ConfigError, ValueError: a wrong value, before anything trains.
     """
-    names, weights = listed(kinds), listed(strengths)
+    names, weights = as_tuple(kinds), as_tuple(strengths)
     task = ClusterTask() if task is None else task
     settings = {"samples": samples, "test_samples": samples, "trials": trials, "seed": seed, **more}
     runs = {
@@ -79,11 +81,12 @@ def balancing(
     }
     found = {key: _measured(run) for key, run in runs.items()}
     grid = [[found[name, weights[0] if name == "none" else weight] for weight in weights] for name in names]
-    arguments = {"kinds": names, "strengths": weights, "trials": trials, "seed": seed, "samples": samples}
     data = _dataset(grid, {"balancing": list(names), "strength": list(weights)})
-    return data.assign_attrs(_attrs("balancing", {**arguments, "model": model, "task": task, **more}, runs, seed))
+    data["strength"].attrs["long_name"] = "weight of the loss, or size of an update of the bias"
+    return data.assign_attrs(_attrs("balancing", model, task, runs, seed))
 
 
+@reproducible()
 @checked
 def divisions(
     parts: int | Sequence[int] = (1, 2, 4),
@@ -122,8 +125,8 @@ def divisions(
     rule = "model must have one expert per sample and no shared ones before the division"
     require(model.slots == 1, rule, k=model.experts_per_sample, shared=model.shared)
     settings = {"samples": samples, "test_samples": samples, "trials": trials, "seed": seed, **more}
-    models = [_divided(model, part, common) for part in listed(parts) for common in listed(shared) if common < part]
-    require(bool(models), "some part must be larger than shared", parts=listed(parts), shared=listed(shared))
+    models = [_divided(model, part, common) for part in as_tuple(parts) for common in as_tuple(shared) if common < part]
+    require(bool(models), "some part must be larger than shared", parts=as_tuple(parts), shared=as_tuple(shared))
     runs = {one: _run(one, task, settings) for one in models}
     data = _dataset([_measured(run) for run in runs.values()], {"division": [_words(one) for one in models]})
     for name in ("experts", "filters", "experts_per_sample", "shared"):
@@ -131,8 +134,7 @@ def divisions(
     sizes = [(one.experts + one.shared) * one.filters * task.dimension for one in models]
     data["parameters"] = "division", sizes, {"long_name": "numbers in the filters of all experts"}
     data["active_filters"] = "division", [one.slots * one.filters for one in models], {"long_name": "per sample"}
-    arguments = {"parts": listed(parts), "shared": listed(shared), "trials": trials, "seed": seed, "samples": samples}
-    return data.assign_attrs(_attrs("divisions", {**arguments, "model": model, "task": task, **more}, runs, seed))
+    return data.assign_attrs(_attrs("divisions", model, task, runs, seed))
 
 
 def summary(data: xr.Dataset) -> pd.DataFrame:
@@ -191,14 +193,15 @@ def _dataset(grid: list[Any], axes: dict[str, list[Any]]) -> xr.Dataset:
     )
 
 
-def _attrs(name: str, arguments: dict[str, Any], runs: dict[Any, Run], seed: int) -> dict[str, Any]:
+def _attrs(name: str, model: TopKMoE, task: ClusterTask, runs: dict[Any, Run], seed: int) -> dict[str, Any]:
     config = [run.record() for run in runs.values()]
     place = f"chen2022, definition 3.1 ({name})"
     return origin(
         figure=name,
-        call=call_of(name, arguments),
+        call="",
         config=config,
         seed=seed,
         device=device_labels(runs.values()),
         paper=place,
+        settled={"model": model, "task": task},
     )

@@ -27,7 +27,7 @@ import xarray as xr
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
-from moe_lab.core.origins import listed
+from moe_lab.core.origins import as_tuple
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.embedding import dispatch_table, tsne
@@ -88,7 +88,7 @@ def table3(
     """
     figure = Figure("table 3", trials, seed, more, objective, samples)
     changes = {"task": _given(one_data_set)}
-    return figure.fill({"setting": listed(settings), "model": listed(models)}, _TABLE, changes)
+    return figure.fill({"setting": as_tuple(settings), "model": as_tuple(models)}, _TABLE, changes)
 
 
 def _given(one_data_set: bool | None) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def table1(
 ) -> xr.Dataset:
     """Table 1: settings 1 and 2 of `table3`, with the same arguments and values."""
     figure = Figure("table 1", trials, seed, more, objective, samples)
-    return figure.fill({"setting": (1, 2), "model": listed(models)}, _TABLE)
+    return figure.fill({"setting": (1, 2), "model": as_tuple(models)}, _TABLE)
 
 
 @reproducible()
@@ -140,7 +140,7 @@ def single_experts(
       test_accuracy and train_accuracy over (setting, activation, trial), and optimum(setting): the bound of theorem
       4.1, NaN where alpha and gamma are drawn differently, for which there is none.
     """
-    names, chosen = listed(activations), listed(settings)
+    names, chosen = as_tuple(activations), as_tuple(settings)
     rule = f"activations must be among {', '.join(ACTIVATIONS)}"
     require(all(name in ACTIVATIONS for name in names), rule, activations=names)
     place = "table 7" if chosen == (3,) else "table 8" if 3 not in chosen else "tables 7 and 8"
@@ -181,7 +181,7 @@ def load_balancing(
       What `table3` returns, for the models "moe-linear" (with the loss) and "moe-cubic" (without).
     """
     figure = Figure("table 9", trials, seed, more, objective, samples)
-    axes = {"setting": listed(settings), "model": ["moe-linear", "moe-cubic"]}
+    axes = {"setting": as_tuple(settings), "model": ["moe-linear", "moe-cubic"]}
     changes = {"moe-linear": {"load_balancing": strength}, "task": _given(one_data_set)}
     return figure.fill(axes, _TABLE, changes)
 
@@ -209,11 +209,11 @@ def entropy_through_time(
     Returns:
       dispatch_entropy and test_accuracy over (setting, model, step, trial).
     """
-    names = listed(models)
+    names = as_tuple(models)
     require(all(str(name).startswith("moe-") for name in names), "only mixtures have a dispatch entropy", models=names)
     more = _timed(more, objective)
     figure = Figure("figure 3", trials, seed, more, objective, samples, every)
-    data = figure.fill({"setting": listed(settings), "model": names}, ("dispatch_entropy", "test_accuracy"))
+    data = figure.fill({"setting": as_tuple(settings), "model": names}, ("dispatch_entropy", "test_accuracy"))
     return data.assign_attrs(settled={"steps": more["steps"]})
 
 

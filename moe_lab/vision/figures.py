@@ -25,7 +25,7 @@ import xarray as xr
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
-from moe_lab.core.origins import listed, origin
+from moe_lab.core.origins import as_tuple, origin
 from moe_lab.core.training import final
 from moe_lab.core.trials import device_labels
 from moe_lab.vision import patches, rotation
@@ -87,7 +87,7 @@ def sample_complexity(
       test_accuracy, train_accuracy and kept_in_object over (samples, model, trial), the last NaN for models without
       patches to keep, and chance(samples, trial), the share of patches in the object.
     """
-    counts, names = listed(samples), listed(models)
+    counts, names = as_tuple(samples), as_tuple(models)
     _known(names, SAMPLE_MODELS)
     require(all(count >= 1 for count in counts), "samples (N) must be at least 1", N=min(counts))
     task = QuadrantTask() if root is None else VehiclesTask(**{"root": root, "variant": variant})
@@ -213,7 +213,7 @@ def controls(
       test_accuracy, train_accuracy and dispatch_entropy over (model, trial), the last NaN for single networks,
       expert_load over (model, trial, expert) and parameters(model).
     """
-    names = listed(models)
+    names = as_tuple(models)
     _known(names, CONTROLS)
     task = TurnTask(**{"kind": kind}) if root is None else CifarRotateTask(**{"root": root})
     two = root is None and kind == "reversed"

@@ -10,7 +10,7 @@ import torch
 from moe_lab import patch_routing
 from moe_lab.core import devices, trials
 from moe_lab.core.config import RunConfig
-from moe_lab.core.devices import WORTH_A_GPU, choose, device_label, label_of, no_gpu, present
+from moe_lab.core.devices import WORTH_A_GPU, choose, device_label, device_names, label_of, no_gpu
 from moe_lab.core.trials import device_and_dtype, device_labels
 from moe_lab.patch_routing import JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.batch import device_and_dtype_of
@@ -64,7 +64,7 @@ def test_auto_is_the_gpu_where_a_step_touches_enough_numbers() -> None:
     assert [choose("auto", numbers) for numbers in (0, WORTH_A_GPU - 1, WORTH_A_GPU)] == [CPU, CPU, CUDA]
     assert choose() == CUDA and label_of("auto") == "cuda (NVIDIA H100) for large steps, else cpu"
     assert choose("cpu", 1e12) == CPU and choose("cuda", 1) == CUDA and choose("cuda:0") == torch.device("cuda:0")
-    assert present() == ("cpu", "cuda") and device_label(CUDA) == label_of("cuda") == "cuda (NVIDIA H100)"
+    assert device_names() == ("cpu", "cuda") and device_label(CUDA) == label_of("cuda") == "cuda (NVIDIA H100)"
 
 
 @pytest.mark.usefixtures("gpu")
@@ -77,7 +77,7 @@ def test_a_gpu_by_its_number() -> None:
 
 def test_without_a_gpu_auto_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose() == choose("auto", 1e12) == CPU and present() == ("cpu",) and label_of("auto") == "cpu"
+    assert choose() == choose("auto", 1e12) == CPU and device_names() == ("cpu",) and label_of("auto") == "cpu"
     for there, words in ((False, "no GPU that torch can use"), (True, "(MPS) is not offered")):
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda there=there: there)
         assert words in no_gpu() and choose("auto", 1e12) == CPU, "an Apple GPU must be named"
@@ -89,7 +89,7 @@ def test_without_a_gpu_auto_is_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("useless_gpu")
 def test_a_gpu_that_torch_cannot_use_is_found_out_by_a_launch() -> None:
     with pytest.warns(UserWarning, match="^torch cannot use this machine's GPU .*, so that 'auto' is the CPU$") as told:
-        assert choose("auto", 1e12) == choose("auto", 1e12) == choose() == CPU and present() == ("cpu",)
+        assert choose("auto", 1e12) == choose("auto", 1e12) == choose() == CPU and device_names() == ("cpu",)
     assert len(told) == 1 and choose("auto", 1) == CPU
     assert no_gpu() == f"torch cannot use this machine's GPU ({NO_KERNELS})"
     with pytest.raises(RuntimeError, match=f"^device 'cuda' must run torch's kernels, .*: got '{NO_KERNELS}'$"):

@@ -63,7 +63,7 @@ def test_rows_of_different_l_step_in_parts_whose_order_does_not_matter(
 
     monkeypatch.setitem(fixed_learners._NUMBERS_WORTH_A_PART, device, 1)
     if device != "cuda":
-        monkeypatch.setattr(learner, "side_by_side", turned)
+        monkeypatch.setattr(learner, "concurrently", turned)
     together = final(train_batch([run.replace(device=device) for run in runs]))
     assert device == "cuda" or max(parts) == len(kept)
     for name in ("test_accuracy", "coverage", "train_loss"):

@@ -13,7 +13,7 @@ import xarray as xr
 
 from moe_lab import __version__
 from moe_lab.core.config import Config, knob
-from moe_lab.core.origins import call_of, figure_of, listed, origin, plain
+from moe_lab.core.origins import as_tuple, call_of, figure_of, origin, plain
 
 
 class Settings(Config):
@@ -61,8 +61,8 @@ def test_infinite_numbers_are_code_too() -> None:
 
 
 def test_numpy_numbers_become_numbers() -> None:
-    assert [type(one) for one in listed(np.array([1, 2]))] == [int, int]
-    assert listed("abc") == ("abc",) and listed(3) == (3,)
+    assert [type(one) for one in as_tuple(np.array([1, 2]))] == [int, int]
+    assert as_tuple("abc") == ("abc",) and as_tuple(3) == (3,)
     assert plain((np.bool_(True), [np.float32(0.5)])) == (True, (0.5,))
 
 

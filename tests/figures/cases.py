@@ -22,6 +22,7 @@ from moe_lab.recovery.gridlock import figures as of_mixtures
 from moe_lab.recovery.gridlock import plots as mixture_plots
 from moe_lab.recovery.landscape import figures as of_losses
 from moe_lab.recovery.landscape import plots as loss_plots
+from moe_lab.specialization import balancing
 from moe_lab.specialization import figures as of_clusters
 from moe_lab.specialization import plots as cluster_plots
 from moe_lab.vision import figures as of_images
@@ -110,6 +111,11 @@ CASES: dict[str, Case] = {
         cluster_plots.PICTURES,
     ),
     "load balancing": Case(of_clusters.load_balancing, {**_CLUSTERS, "settings": (1, 2)}, cluster_plots.PICTURES),
+    "balancing": Case(
+        balancing.balancing,
+        {"kinds": ("none", "bias"), "strengths": (0.1, 1.0), "trials": 2, "samples": 40, "steps": 3},
+    ),
+    "divisions": Case(balancing.divisions, {"parts": (1, 2), "trials": 2, "samples": 40, "steps": 3}),
     "entropy": Case(of_clusters.entropy_through_time, {**_CLUSTERS, "every": 2}, cluster_plots.PICTURES),
     "inner products": Case(of_clusters.inner_products, {**_CLUSTERS, "every": 2}, cluster_plots.PICTURES),
     "dispatch": Case(of_clusters.dispatch_table, _ONE_CLUSTER_TRAINING, cluster_plots.PICTURES, None),

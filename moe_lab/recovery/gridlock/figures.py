@@ -20,7 +20,7 @@ import xarray as xr
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
-from moe_lab.core.origins import listed
+from moe_lab.core.origins import as_tuple
 from moe_lab.core.training import Measure
 from moe_lab.recovery.gridlock.gate_figures import gates_by_moments
 from moe_lab.recovery.gridlock.grid_points import FITS, FOUND, curve_cells, fit_cells
@@ -87,7 +87,7 @@ def table2(
     """
     task = {"experts": 2, "dimension": 10, "noise": noise}
     figure = Figure("table 2", trials, seed, more, task, samples)
-    axes = {"gating": listed(gating), "algorithm": listed(methods)}
+    axes = {"gating": as_tuple(gating), "algorithm": as_tuple(methods)}
     return figure.fill(fit_cells, axes, FITS)
 
 
@@ -123,7 +123,7 @@ def table1(
     """
     task = {"experts": 2, "dimension": 10, "noise": noise, "gating": "random"}
     figure = Figure("table 1", trials, seed, more, task, samples)
-    axes = {"first_share": listed(first_share), "algorithm": listed(methods)}
+    axes = {"first_share": as_tuple(first_share), "algorithm": as_tuple(methods)}
     return figure.fill(fit_cells, axes, FITS)
 
 
@@ -164,7 +164,7 @@ def figure3(
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
-    axes = {"k": listed(k), "algorithm": listed(methods)}
+    axes = {"k": as_tuple(k), "algorithm": as_tuple(methods)}
     require(gate_iterations >= 1, "gate_iterations must be at least 1", gate_iterations=gate_iterations)
     task = {"dimension": d, "noise": noise}
     figure = Figure("figure 3", trials, seed, more, task, samples, iterations)
@@ -211,7 +211,7 @@ def figure4(
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
-    axes = {"samples": listed(samples), "algorithm": listed(methods)}
+    axes = {"samples": as_tuple(samples), "algorithm": as_tuple(methods)}
     task = {"experts": k, "dimension": d, "noise": noise}
     figure = Figure("figure 4", trials, seed, more, task, iterations=iterations)
     return _with_best(figure, axes, iterations)
@@ -253,7 +253,7 @@ def figure5(
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
-    axes = {"activation": listed(activation), "noise": listed(noise), "algorithm": listed(methods)}
+    axes = {"activation": as_tuple(activation), "noise": as_tuple(noise), "algorithm": as_tuple(methods)}
     task = {"experts": k, "dimension": d}
     figure = Figure("figure 5", trials, seed, more, task, samples, iterations)
     return _with_best(figure, axes, iterations)

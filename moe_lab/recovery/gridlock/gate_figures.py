@@ -12,7 +12,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import Point
-from moe_lab.core.origins import listed
+from moe_lab.core.origins import as_tuple
 from moe_lab.core.trials import threads_for
 from moe_lab.recovery.em import State
 from moe_lab.recovery.gridlock.grid_points import FITS, fit_cells, fits
@@ -65,12 +65,12 @@ def gates_by_moments(
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
-    names, sources = listed(methods), listed(regressors)
+    names, sources = as_tuple(methods), as_tuple(regressors)
     require(set(names) <= set(GATES_ALONE), f"methods must be among {', '.join(GATES_ALONE)}", methods=names)
     require(set(sources) <= {"estimated", "true"}, "regressors must be among estimated, true", regressors=sources)
     task = {"experts": 2, "dimension": 10, "noise": noise, "first_share": first_share}
     figure = Figure("theorem 3", trials, seed, more, task)
-    axes = {"gating": listed(gating), "samples": listed(samples), "regressors": sources, "algorithm": names}
+    axes = {"gating": as_tuple(gating), "samples": as_tuple(samples), "regressors": sources, "algorithm": names}
     return figure.fill(gate_cells, axes, _MEASURES)
 
 

@@ -17,7 +17,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
-from moe_lab.core.origins import listed
+from moe_lab.core.origins import as_tuple
 from moe_lab.core.trials import stream, threads_for
 from moe_lab.datasets import Regression, diabetes, uci
 from moe_lab.recovery.data import Inputs, MixtureTask
@@ -120,7 +120,7 @@ def figure6(
 
 def _checked_methods(methods: str | Sequence[str], trials: int, iterations: int) -> tuple[str, ...]:
     """Returns the methods as a tuple, after checking the arguments of `figure6`."""
-    names = tuple(checked_axes({"algorithm": listed(methods)})["algorithm"])
+    names = tuple(checked_axes({"algorithm": as_tuple(methods)})["algorithm"])
     require(all(name in PREDICTORS for name in names), f"methods must be among {', '.join(PREDICTORS)}", methods=names)
     require(trials >= 1, "trials must be at least 1", trials=trials)
     require(iterations >= 1, "iterations must be at least 1", iterations=iterations)

@@ -9,7 +9,7 @@ import numpy as np
 
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
-from moe_lab.core.origins import listed
+from moe_lab.core.origins import as_tuple
 from moe_lab.core.signatures import with_notebook
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
 from moe_lab.recovery.gridlock.recipes import Figure
@@ -106,7 +106,7 @@ def plan_of(
     Raises:
       ValueError: a wrong value or combination.
     """
-    names = listed(methods)
+    names = as_tuple(methods)
     possible = ("spectral+em", "joint-em", "joint-em-gradient")
     require(all(name in possible for name in names), f"methods must be among {', '.join(possible)}", methods=names)
     require(window >= 1, "window must be at least 1", window=window)
@@ -117,7 +117,7 @@ def plan_of(
     gates = Spectral().gate_iterations
     iterations = {name: joint_iterations for name in possible} | {"spectral+em": gates + spectral_iterations}
     figure = Figure("section 4.3", trials, seed, more, task, iterations=iterations)
-    axes = {"k": listed(k), "samples": listed(samples), "algorithm": names}
+    axes = {"k": as_tuple(k), "samples": as_tuple(samples), "algorithm": names}
     return Plan(figure, axes, {"window": window, "gain": gain})
 
 

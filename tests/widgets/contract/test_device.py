@@ -71,7 +71,7 @@ def test_auto_is_the_librarys_rule_and_code_names_what_it_chose(case: Case, monk
         return case.kind.start(self, {**values, "device": "cpu"})
 
     double = type(case.name, (case.kind,), {"start": start, "devices": lambda self: ("cpu", "cuda")})
-    monkeypatch.setattr(devices, "usable", lambda: True)
+    monkeypatch.setattr(devices, "gpu_usable", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a name")
     with case.short_runs():
         lab = double(**case.small, playing=False)

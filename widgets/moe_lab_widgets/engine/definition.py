@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab.core.devices import CPU, present
+from moe_lab.core.devices import CPU, device_names
 from moe_lab.core.training import Snapshot
 from moe_lab_widgets.engine.knobs import LabKnob
 
@@ -77,7 +77,7 @@ class Definition:
 
     def devices(self) -> tuple[str, ...]:
         """Returns the devices on which the Lab can run, the CPU first."""
-        return (CPU,) if self.cpu_because else present()
+        return (CPU,) if self.cpu_because else device_names()
 
     def make_picture(self, values: dict[str, Any]) -> Picture:
         """Returns the picture. Called once."""
