@@ -28,7 +28,7 @@ class Kind:
     """How the Dataset of a table or figure is shown; the attributes are described at `Pictures.of`."""
 
     draw: Callable[..., None]
-    caption: Callable[[xr.Dataset], str]
+    describe: Callable[[xr.Dataset], str]
     heads: Callable[[xr.Dataset], Sequence[Head]]
     boxes: Callable[[xr.Dataset], Sequence[Box]] | None
     height: Callable[[xr.Dataset], int]
@@ -45,6 +45,13 @@ class Kind:
             axes = [theme.axes(page, *box) for box in self.boxes(data)]
             self.draw(data, axes if len(axes) > 1 else axes[0])
         theme.caption(page, self.caption(data))
+
+    def caption(self, data: xr.Dataset) -> str:
+        """Describes a Dataset, or says that nothing is left of it."""
+        measured = [one for one in data.data_vars.values() if "trial" in one.dims and one.dtype.kind == "f"]
+        if measured and all(bool(one.isnull().all()) for one in measured):
+            return "Every trial has diverged, so that there is nothing to see: a smaller step size may help."
+        return self.describe(data)
 
 
 class Pictures:

@@ -146,6 +146,7 @@ def test_time_is_measured_once_in_a_process_and_memory_and_operations_are_known_
     assert list(measure(layer, 1)) == [known[-1]]
 
 
+@pytest.mark.usefixtures("ended")  # which has kept a pre-trained model: only what follows it is to diverge
 def test_a_training_that_diverged_is_not_pruned(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(self: Any) -> None:
         self.step += 5
