@@ -110,7 +110,7 @@ def interval(claim: Claim, data: xr.Dataset) -> Interval | None:
         found = _of_extreme(by_trial, claim.rule.of)
     elif claim.rule.of == "median":
         found = _of_median(by_trial)
-    elif np.isin(by_trial, (0.0, 1.0)).all():
+    elif claim.unit != "nats" and np.isin(by_trial, (0.0, 1.0)).all():  # an entropy of 0 is no share
         found = _wilson(by_trial)
     else:
         found = _jackknife(claim, data, dimension)

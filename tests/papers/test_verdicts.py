@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import xarray as xr
 
 from moe_lab_papers.claim import Claim, Rule
@@ -55,6 +56,12 @@ def test_fewer_samples_are_told_also_where_a_claim_agrees() -> None:
     assert row_of(agreeing, 4.0, 4.01).reason == "Measured from 100 samples, where the full budget has 1,600."
     assert row_of(agreeing, 4.0, 4.01, samples=1600).reason == ""
     assert row_of(agreeing, 9.0, 9.01).reason.startswith("Two is small. Measured from 100 samples")
+
+
+@pytest.mark.parametrize(("unit", "highest"), [("", 0.39), ("nats", 0.0)])
+def test_nothing_in_all_trials_may_be_a_share_but_no_entropy(unit: str, highest: float) -> None:
+    interval = row_of(of(Rule(agrees=(0.0, 0.1)), unit=unit), *[0.0] * 6).interval
+    assert interval is not None and interval.low == 0 and interval.high == pytest.approx(highest, abs=0.005)
 
 
 def test_what_has_no_trials_has_no_interval() -> None:
