@@ -50,7 +50,7 @@ class Kind:
         """Describes a Dataset, or says that nothing is left of it."""
         measured = [one for one in data.data_vars.values() if "trial" in one.dims and one.dtype.kind == "f"]
         if measured and all(bool(one.isnull().all()) for one in measured):
-            return "Every trial has diverged, so that there is nothing to see: a smaller step size may help."
+            return "Every trial has diverged, so that there is nothing to see."
         return self.describe(data)
 
 

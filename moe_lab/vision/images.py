@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -66,13 +67,14 @@ class ImageTask(Config):
     drawn: ClassVar[type[Images]]
 
     @property
+    @abstractmethod
     def classes(self) -> int:
-        raise NotImplementedError
+        """The number of classes."""
 
     @property
+    @abstractmethod
     def image(self) -> tuple[int, int, int]:
         """Channels, height and width."""
-        raise NotImplementedError
 
     def sample(
         self,
@@ -104,9 +106,9 @@ class ImageTask(Config):
         """Attrs that say from which files the images come."""
         return {}
 
+    @abstractmethod
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
         """Images, labels, and what else `drawn` tells of each image of one trial."""
-        raise NotImplementedError
 
 
 class CifarTask(ImageTask):

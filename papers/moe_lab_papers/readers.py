@@ -15,6 +15,7 @@ from typing import Any, Concatenate, ParamSpec
 import xarray as xr
 
 from moe_lab.core.config import require
+from moe_lab.core.words import series
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,13 @@ def at(
 
     places = ", ".join(f"{name} = {label}" for name, label in named.items())
     words = f"{variable} at {places}" if places else variable
-    return Reader(words + "".join(f", {how} over {_listed(dims)}" for how, dims in over.items() if dims), read)
+    return Reader(
+        words
+        + "".join(
+            f", {how} over {series([dims] if isinstance(dims, str) else dims)}" for how, dims in over.items() if dims
+        ),
+        read,
+    )
 
 
 def difference(variable: str, /, **labels: Any) -> Reader:
@@ -127,7 +134,3 @@ def _pair(variable: str, labels: Mapping[str, Any]) -> tuple[Reader, Reader]:
     require(len(pairs) == 1 and len(labels[pairs[0]]) == 2, "one label must be a pair", labels=dict(labels))
     first, second = (at(variable, **{**labels, pairs[0]: label}) for label in labels[pairs[0]])
     return first, second
-
-
-def _listed(dims: Dims) -> str:
-    return dims if isinstance(dims, str) else " and ".join(dims)
