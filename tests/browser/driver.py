@@ -141,8 +141,11 @@ class NotebookPage:
         return printed.split(), cell.locator(".jp-OutputArea-output img").count()
 
     def kernel_log(self) -> str:
-        """What the server and its kernels have said: kernels report there what goes wrong with a message."""
-        return (self.folder.parent / "server.log").read_text()
+        """What the server has logged since the newest kernel began; a kernel reports there what goes wrong with a message.
+
+        An earlier kernel may have complained while it was shut down, which is no fault of the page that is open now.
+        """
+        return (self.folder.parent / "server.log").read_text().rpartition("Kernel started:")[2]
 
     def wait_idle(self, timeout: float = 120) -> None:
         """Waits until the kernel has nothing to do and every cell has run that was asked to."""

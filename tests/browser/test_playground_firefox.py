@@ -55,7 +55,7 @@ def test_a_run_is_the_librarys(page: FirefoxPage, tmp_path: Path) -> None:
 
 def test_a_map_is_the_librarys(page: FirefoxPage, tmp_path: Path) -> None:
     begun = secrets.randbelow(10**6)
-    values = phases.drawn(np.random.default_rng(begun))
+    values = phases.drawn(np.random.default_rng(begun), **phases.SMALL)
     show(page, "PhaseTransitionLab", fragment("PhaseTransitionLab", **values), tmp_path)
     page.until("document.getElementById('play').textContent.includes('Replay')", f"the map does not end: {values}")
     expected = Now({ONLY: (phases.librarys(values),)}, {}, (ONLY,))

@@ -17,7 +17,8 @@ import pytest
 import websocket
 
 NAMES = ("firefox-esr", "firefox")
-SECONDS = 60
+SECONDS = 120
+"""How long an answer may take: a small map takes some ten seconds on a quiet machine."""
 
 
 def firefox() -> str:
