@@ -81,20 +81,6 @@ def test_attrs_make_it_again() -> None:
     assert made["gate"].shape == (2, 2, 9)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "rule"),
-    [
-        ({"source": "patterns"}, "the figures are of digits: got source='patterns'"),
-        ({"steps": 0}, "steps must be at least 1: got steps=0"),
-        ({"task": DigitTask(digits=(1, 2, 3))}, r"the figures have two classes \(c\): got c=3"),
-        ({"model": JointMoE(recipe="authors")}, "train as the paper says"),
-    ],
-)
-def test_what_the_figures_do_not_show_is_refused(wrong: dict[str, object], rule: str) -> None:
-    with pytest.raises(ValueError, match=rule):
-        figures.illustrations(**{**SHORT, **wrong})
-
-
 def test_every_kept_patch_has_its_experts_mark(data: xr.Dataset, page: Figure) -> None:
     for expert in range(3):
         kept = np.flatnonzero(data["gate"][0, expert])

@@ -53,21 +53,6 @@ def test_a_summary_has_the_medians() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda: of.balancing("loss", **SHORT), "balancing must be one of 'none'"),
-        (lambda: of.balancing(strengths=-1.0, **SHORT), r"strength \(lambda\) must be at least 0: got lambda=-1"),
-        (lambda: of.divisions(3, **SHORT), r"parts must divide the filters \(J\): got parts=3, J=16"),
-        (lambda: of.divisions(1, 1, **SHORT), "some part must be larger than shared"),
-        (lambda: of.divisions(model=TopKMoE(shared=1), **SHORT), "one expert per sample and no shared ones"),
-    ],
-)
-def test_wrong_values_are_refused_before_anything_trains(call: Any, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        call()
-
-
 def test_an_even_load_is_not_the_minimum_of_the_switch_loss() -> None:
     """Against the sentence below eq. 6 of Fedus et al.: f and P are different numbers. Found by a search as well."""
     gates = torch.tensor([[[0.51, 0.51, 0.51, 0.01, 0.01], [0.49, 0.49, 0.49, 0.99, 0.99]]], dtype=torch.float64)

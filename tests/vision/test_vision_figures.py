@@ -99,15 +99,6 @@ def test_a_linear_function_of_the_pixels_solves_all_turned_digits(kind: str) -> 
     assert accuracy == pytest.approx(right.mean(), abs=1.5 / 600)
 
 
-def test_wrong_values_are_refused_before_anything_trains() -> None:
-    with pytest.raises(ValueError, match="models must be among learned, none, random, soft, conv"):
-        figures.sample_complexity(models="gated")
-    with pytest.raises(ValueError, match="models must be among single, same parameters"):
-        figures.controls(models=())
-    with pytest.raises(ValueError, match="kind must be one of"):
-        figures.controls("sideways")
-
-
 # --- pictures -------------------------------------------------------------------------------------------------------
 
 

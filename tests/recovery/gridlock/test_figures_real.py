@@ -125,22 +125,3 @@ def test_a_division_without_a_start_is_nan(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(real, "_spectral_start", refused)
     data = figures.figure6(trials=1, methods=("variance", "spectral", "spectral+em"))
     assert np.isnan(data.test_error.values[:, 0]).tolist() == [False, True, True]
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: figures.figure6("stocks"), "source must be one of diabetes, airfoil, concrete, portfolio"),
-        (lambda: figures.figure6(methods="lasso"), "methods must be among variance, ridge"),
-        (lambda: figures.figure6(methods=()), "axis algorithm must have at least one value"),
-        (lambda: figures.figure6(iterations=0), "iterations must be at least 1"),
-        (lambda: figures.figure6(k=11), "dimension .d. must be at least experts .k."),
-        (lambda: figures.figure6(noise=0.0), "noise .sigma. must be greater than 0"),
-        (lambda: figures.figure6(path="x.csv"), "diabetes is embedded: leave out path"),
-    ],
-)
-def test_wrong_input_is_one_sentence(call, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real, "split_rows", None)
-    with pytest.raises(ValueError, match=says) as error:
-        call()
-    assert "\n" not in str(error.value)
