@@ -167,7 +167,7 @@ def test_a_step_that_reads_is_not_captured() -> None:
 def test_epochs_that_end_together_are_settled_by_a_graph_while_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = snapshots("joint that ends")
     found, _, captures = on_second_device("joint that ends")
-    monkeypatch.setattr(stopping, "_FEW_NUMBERS", 100)
+    monkeypatch.setattr(stopping, "FEW_NUMBERS", 100)
     alone, _, fewer = on_second_device("joint that ends")
     compare(found, wanted, 1e-10)
     compare(alone, wanted, 1e-10)
@@ -226,7 +226,7 @@ def test_numbers_drawn_ahead_are_those_drawn_step_by_step(ahead: int, monkeypatc
     model, like = SWITCH.replace(router_noise=2.0), torch.zeros((), dtype=torch.float64)
     streams = [[stream(4, trial, "router noise") for trial in range(3)] for _ in range(2)]
     wanted = [router_noise(model, streams[0], 20, like) for _ in range(9)]
-    monkeypatch.setattr(noise, "_DRAWN_AT_ONCE", ahead * 3 * 4 * 20)
+    monkeypatch.setattr(noise, "DRAWN_AT_ONCE", ahead * 3 * 4 * 20)
     with as_on_accelerator():
         for found, step in zip(noise_of_steps(model, streams[1], 20, like), wanted, strict=False):
             torch.testing.assert_close(found, step, rtol=0, atol=0)

@@ -215,7 +215,7 @@ def test_finished_rows_leave_the_batch():
 @EACH
 def test_rows_without_error_are_found_block_by_block(model, monkeypatch):
     """Against the exact training error, at every step of rows of different N; a row that is broken says so."""
-    monkeypatch.setattr(learner_module, "_GIVE_UP_AFTER", 7)
+    monkeypatch.setattr(learner_module, "GIVE_UP_AFTER", 7)
     runs = [Run(model=model, task=TASK.replace(noise=0.1), **{**FAST, "samples": n, "epochs": 60}) for n in (40, 100)]
     run, seen = train_batch([each.replace(record_every=1) for each in runs]), set()
     for snapshot in run:
@@ -235,7 +235,7 @@ def test_rows_without_error_are_found_block_by_block(model, monkeypatch):
 @EACH
 def test_rows_that_step_in_parts_step_the_same(model, monkeypatch):
     whole = final(train(model, TASK, **FAST))
-    monkeypatch.setattr(learner_module, "_NUMBERS_IN_CACHE", 1)
+    monkeypatch.setattr(learner_module, "NUMBERS_IN_CACHE", 1)
     apart = final(train(model, TASK, **FAST))
     for name, value in whole.values.items():
         np.testing.assert_allclose(apart[name], value, rtol=1e-5, atol=1e-6, err_msg=name)

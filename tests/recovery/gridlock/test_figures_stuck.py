@@ -79,7 +79,7 @@ def test_trials_that_stand_still_are_left_out_and_come_to_the_same(monkeypatch) 
     monkeypatch.setattr(grid_points, "em", counted)
     saving = figures.stuck_rate(**how)
     assert 4 * 10 < sum(steps) < 4 * 60
-    monkeypatch.setattr(grid_points, "_FIXED", -1.0)
+    monkeypatch.setattr(grid_points, "FIXED", -1.0)
     steps.clear()
     full = figures.stuck_rate(**how)
     assert sum(steps) == 4 * 100
