@@ -207,6 +207,11 @@ class TestDispatchTable:
         cell = next(patch for patch in axes.patches if patch.get_xy()[0] == 5.02 and patch.get_xy()[1] > 3)
         assert cell.get_y() < places["cluster 1"] < cell.get_y() + cell.get_height()
 
+    def test_idle_experts_are_told_apart(self):
+        (axes,) = drawn(plots.PICTURES, four())
+        weights = [label.get_weight() for label in axes.get_xticklabels()]
+        assert weights == ["normal", "bold", "bold", "normal", "normal", "bold", "normal", "bold"]
+
 
 class TestSingleExperts:
     def test_a_panel_a_setting_with_every_trial(self):
