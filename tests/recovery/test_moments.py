@@ -112,7 +112,7 @@ class TestInARun:
 class TestFigure:
     def test_theorem_3_on_a_fresh_seed(self):
         """What the package promises; the seed was used for nothing else."""
-        data = figures.gates_by_moments(gating="random", trials=20, seed=33)
+        data = figures.gates_by_moments(gating="random", trials=10, seed=33)
         assert data.gating_fit.dims == ("gating", "samples", "regressors", "algorithm", "trial")
         mean = data.gating_fit.mean("trial").squeeze("gating")
         few, plenty = mean.sel(samples=2000, regressors="true"), mean.sel(samples=20000)

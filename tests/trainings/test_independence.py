@@ -110,20 +110,21 @@ def test_a_run_can_be_left_between_two_snapshots(case: Case) -> None:
 
 # --- groups, portions and blocks --------------------------------------------------------------------------------------
 
-PAIRS = (7, 500, 5000)
+PAIRS = (7, 100, 1000)
 """Pairs of a sample and an expert that go through the rows at once: parts of experts, of trials, and several trials."""
 
 
 @each(OF_CLUSTERS)
 def test_groups_of_trials_and_parts_of_samples_do_not_show(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = case.snapshots(trials=3)
-    run = specialization.Run(model=case.model, task=CLUSTER_TASK, trials=3, **CLUSTERS)
+    few = {"trials": 3, "samples": 120, "test_samples": 58}
+    wanted = case.snapshots(**few)
+    run = specialization.Run(model=case.model, task=CLUSTER_TASK, **{**CLUSTERS, **few})
     for trials, pairs in zip((1, 2, 3), PAIRS, strict=True):
-        monkeypatch.setattr(learners, "SAMPLES_AT_ONCE", trials * 600)
+        monkeypatch.setattr(learners, "SAMPLES_AT_ONCE", trials * 120)
         monkeypatch.setattr(layer, "NUMBERS_IN_CACHE", pairs * 12)
         monkeypatch.setattr(layer, "SAMPLES_AT_ONCE", pairs)
         assert learners.trials_at_once(run) == trials
-        for found, whole in zip(case.snapshots(trials=3), wanted, strict=True):
+        for found, whole in zip(case.snapshots(**few), wanted, strict=True):
             compare(found, slice(0, 3), whole)
 
 

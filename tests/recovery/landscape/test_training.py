@@ -88,7 +88,7 @@ class TestRecipes:
         """All within .002 (section 4), and gates from these regressors nearly as good as from true ones."""
         fresh, found = RECIPES["fresh"], {}
         for name, model in (("L4", fresh.model), ("true", None)):
-            end = final(descend(LogLoss(regressors=model), PAPER_TASK, trials=3, seed=11, record_every=10**6))
+            end = final(descend(LogLoss(regressors=model), PAPER_TASK, trials=2, seed=11, record_every=10**6))
             assert (end["regressor_error"] <= 0.002).all()
             found[name] = end["gating_error"].mean()
         assert found["L4"] < found["true"] + 0.003
