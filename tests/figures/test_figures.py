@@ -20,7 +20,7 @@ import xarray as xr
 
 import moe_lab
 from moe_lab.core.interrupts import interrupted_when
-from tests.figures.cases import CASES, NAMES, WITH_TRIALS, Case, each
+from tests.figures.cases import CASES, NAMES, SPELLED, WITH_TRIALS, Case, each
 
 PLAIN = {"model", "algorithm"}
 """Axes whose name says all there is to say."""
@@ -66,7 +66,7 @@ def test_variables_and_axes_say_what_they_are(case: Case) -> None:
             assert set(case.settings[name]) <= set(data[dim].values.tolist())
 
 
-@each(CASES)
+@each({**CASES, **SPELLED})
 def test_the_call_in_its_attrs_makes_it_again(case: Case) -> None:
     data = case.data
     assert {"call", "config", "seed", "device", "version", "paper"} <= set(data.attrs)

@@ -17,12 +17,6 @@ from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Se
 SMALL = {"samples": (40, 60), "trials": 2, "test_samples": 200, "epochs": 10}
 
 
-def again(data: xr.Dataset) -> xr.Dataset:
-    """The Dataset that the call in the attrs makes."""
-    known = {"DigitTask": DigitTask, "PatternTask": PatternTask, "JointMoE": JointMoE, "SeparateMoE": SeparateMoE}
-    return eval(data.attrs["call"], {**vars(figures), **known, "CNN": CNN})  # our own words
-
-
 @pytest.fixture(scope="module")
 def four() -> xr.Dataset:
     return figures.sample_complexity(samples=(60, 100), trials=10, seed=101)
@@ -67,9 +61,8 @@ class TestSampleComplexity:
             there = four.test_accuracy.sel(model=model.name, samples=60)[:3]
             np.testing.assert_allclose(alone["test_accuracy"], there, atol=0.01)  # float32 paths part by rounding
 
-    def test_attrs_make_it_again(self, small):
+    def test_attrs_say_what_was_trained(self, small):
         data = small
-        assert again(data).identical(data)
         assert (data.attrs["figure"], data.attrs["seed"], data.attrs["device"]) == ("figure 4", 4, "cpu")
         assert data.attrs["paper"] == "pmoe2023, figure 4"
         config = json.loads(data.attrs["config"])
@@ -90,7 +83,6 @@ class TestSampleComplexity:
         task = PatternTask(patches=8, distractors=1)
         models = {"joint": JointMoE(experts=4, patches_per_expert=3), "cnn": CNN()}
         data = figures.sample_complexity(task=task, models=models, batch_size=10, learning_rate=3.0, **SMALL)
-        assert again(data).identical(data)
         assert data.model.values.tolist() == ["joint", "cnn"]
         config = json.loads(data.attrs["config"])
         assert data.attrs["source"] == "patterns"

@@ -40,12 +40,11 @@ def test_a_cell_is_what_train_gives(rows: xr.Dataset) -> None:
         np.testing.assert_allclose(rows[name].sel(model="token choice")[:2], alone[name], atol=0.02, err_msg=name)
 
 
-def test_attrs_make_it_again_and_axes_are_labelled() -> None:
+def test_axes_are_labelled() -> None:
     models = {"all": RoutedMoE(neurons=12, experts=4), "soft": RoutedMoE(neurons=12, experts=4, routing="soft")}
     data = routing_figures.by_experts_per_patch((1, 4), models=models, **SMALL)
     assert data.test_accuracy.dims == ("model", "experts_per_patch", "trial")
     assert data.experts_per_patch.attrs["long_name"] == "t, experts that each patch asks"
-    again = eval(data.attrs["call"], {**vars(routing_figures), "PatternTask": PatternTask, "RoutedMoE": RoutedMoE})
-    assert again.identical(data) and data.attrs["paper"] == "pmoe2023, section 4.2"
+    assert data.attrs["paper"] == "pmoe2023, section 4.2"
     assert float(data.dropped.sel(model="all", experts_per_patch=4).mean()) == pytest.approx(0.75)
     assert routing_figures.by_capacity((2.0,), models=models, **SMALL).capacity_factor.attrs["long_name"]

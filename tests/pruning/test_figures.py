@@ -29,11 +29,6 @@ START = PlantedStart(favourites=4)
 SMALL = {"trials": 3, "seed": 5, "fine_tuning_steps": 4, **TINY}
 
 
-def again(data: xr.Dataset) -> xr.Dataset:
-    """The Dataset that the call in the attrs makes."""
-    return eval(data.attrs["call"], vars(figures))  # our own words
-
-
 def run_small(routing: str = "expert-choice", **more) -> Run:
     """The run behind `SMALL`, made without the recipes."""
     model = TokenMoE(experts=8, neurons=4, top=3, routing=routing)
@@ -159,7 +154,6 @@ class TestCriteria:
         assert "important" not in data
         assert data.trial.values.tolist() == [4, 5]
         assert data.test_accuracy.notnull().all()
-        assert again(data).identical(data)
 
     def test_without_fine_tuning_there_is_one_half_only(self, small):
         bare = figures.criteria(START, rho=(0.5, 0.25), **{**SMALL, "fine_tuning_steps": 0})
