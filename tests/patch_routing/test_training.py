@@ -14,6 +14,8 @@ from moe_lab.core.trials import stream
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, initialization, train, train_batch
 from moe_lab.patch_routing import learner as learner_module
 from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.batch import samples_of
+from moe_lab.patch_routing.training import Training
 from tests.patch_routing import oracle
 from tests.patch_routing.oracle import Expert
 
@@ -203,10 +205,11 @@ def test_a_row_ends_at_zero_training_error_and_stands_still(model):
 
 def test_finished_rows_leave_the_batch():
     """What the learner computes on shrinks; the Snapshots keep all rows."""
-    run = train(SeparateMoE(), PatternTask(), trials=5, seed=0, device="cpu", test_samples=100, record_every=1)
-    sizes = []
-    for snapshot in run:
-        held = len(run.gi_frame.f_locals["self"].learner.weights)
+    how = {"trials": 5, "seed": 0, "device": "cpu", "test_samples": 100, "record_every": 1}
+    runs = [Run(model=SeparateMoE(), task=PatternTask(), **how)]
+    training, sizes = Training(runs, samples_of(runs)), []
+    for snapshot in training.snapshots():
+        held = len(training.learner.weights)
         assert held == (~snapshot.finished).sum() and snapshot.trials == 5
         sizes.append(held)
     assert sizes[0] == 5 and sizes[-1] == 0 and len(set(sizes)) >= 3
@@ -217,9 +220,10 @@ def test_rows_without_error_are_found_block_by_block(model, monkeypatch):
     """Against the exact training error, at every step of rows of different N; a row that is broken says so."""
     monkeypatch.setattr(learner_module, "GIVE_UP_AFTER", 7)
     runs = [Run(model=model, task=TASK.replace(noise=0.1), **{**FAST, "samples": n, "epochs": 60}) for n in (40, 100)]
-    run, seen = train_batch([each.replace(record_every=1) for each in runs]), set()
-    for snapshot in run:
-        learner = run.gi_frame.f_locals["self"].learner
+    runs, seen = [each.replace(record_every=1) for each in runs], set()
+    training = Training(runs, samples_of(runs))
+    for snapshot in training.snapshots():
+        learner = training.learner
         if snapshot.finished.all() or seen == {False, True}:
             break
         right, finite = learner.without_error(np.arange(len(learner.group)))
