@@ -243,7 +243,7 @@ def second_device(index: int = 0) -> Iterator[SecondDevice]:
         patch.setitem(graphs._CAPTURES, NAME, graphs._cuda_graph)
         for name, fake in at_hand.items():
             patch.setattr(torch.cuda, name, fake)
-        for table in (learner.NUMBERS_AT_ONCE, fixed_learners._NUMBERS_WORTH_A_PART, grid_points._ROWS_AT_ONCE):
+        for table in (learner.NUMBERS_AT_ONCE, fixed_learners.NUMBERS_WORTH_A_PART, grid_points.ROWS_AT_ONCE):
             patch.setitem(table, NAME, table["cuda"])
         devices.choose(device.name)  # looks whether it computes, once in a process
         device.waits.clear()

@@ -24,7 +24,7 @@ from moe_lab.recovery.gridlock import JointEM
 from moe_lab.recovery.landscape import L2Loss, descend
 from moe_lab.specialization import SwitchMoE, TopKMoE, noise
 from moe_lab.specialization.noise import noise_of_steps, router_noise
-from moe_lab.vision import WRN, PatchWRN, QuadrantTask, patches, rotation
+from moe_lab.vision import rotation
 from moe_lab.vision.rotation import Mixture, ResNet18, SmallCNN, TurnTask
 from moe_lab.vision.rotation.training import TurnLearner
 from tests.helpers.needs import needs_cuda
@@ -32,11 +32,12 @@ from tests.second_device import second_device
 from tests.trainings.cases import (
     CLUSTER_TASK,
     CLUSTERS,
-    COMMON,
     DESCENTS,
+    IMAGES,
     LOSS_TASK,
     MIXTURES,
     OF_CLUSTERS,
+    OF_IMAGES,
     OF_LOSSES,
     OF_MIXTURES,
     OF_PATCHES,
@@ -53,23 +54,6 @@ from tests.trainings.cases import (
 )
 
 EPOCHS = PATCHES | {"epochs": 12, "record_every": 7}
-IMAGES = {"samples": 25, "test_samples": 20, "epochs": 2, "record_every": 2, **COMMON}
-SMALL = SmallCNN(batch_size=10)
-NETWORKS = {
-    "one network, normalized": SMALL.replace(optimizer="normalized"),
-    "one network, momentum": SMALL.replace(optimizer="sgd"),
-    "one network, Adam": SMALL.replace(optimizer="adam"),
-    "mixture": Mixture(expert=SMALL.replace(optimizer="normalized")),
-    "mixture, momentum": Mixture(expert=SMALL.replace(optimizer="sgd")),
-    "mixture, Adam": Mixture(balance=0.1, expert=SMALL.replace(optimizer="adam")),
-    "mixture at random": Mixture(routing="random", expert=SMALL),
-    "mixture with an oracle": Mixture(routing="oracle", expert=SMALL),
-}
-OF_PIXELS = {
-    **{name: Case(rotation.train, model, TurnTask(), IMAGES) for name, model in NETWORKS.items()},
-    "kept patches": Case(patches.train, PatchWRN(trunk="plain", batch_size=10), QuadrantTask(), IMAGES),
-    "wide residual network": Case(patches.train, WRN(trunk="plain", batch_size=10), QuadrantTask(), IMAGES),
-}
 ENDING = {
     "joint that ends": Case(patch_routing.train, PATCH_MODELS["joint"], PATTERNS, EPOCHS),
     "patches that diverge": Case(
@@ -112,7 +96,7 @@ CASES = {
     **{name: OF_MIXTURES[name] for name in ("spectral, identity", "spectral, relu", "joint, three experts")},
     "joint, gradient": OF_MIXTURES["joint, gradient, identity"],
     **OF_LOSSES,
-    **OF_PIXELS,
+    **OF_IMAGES,
     **ENDING,
     **OTHER,
 }
@@ -183,7 +167,7 @@ def test_a_step_that_reads_is_not_captured() -> None:
 def test_epochs_that_end_together_are_settled_by_a_graph_while_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = snapshots("joint that ends")
     found, _, captures = on_second_device("joint that ends")
-    monkeypatch.setattr(stopping, "_FEW_NUMBERS", 100)
+    monkeypatch.setattr(stopping, "FEW_NUMBERS", 100)
     alone, _, fewer = on_second_device("joint that ends")
     compare(found, wanted, 1e-10)
     compare(alone, wanted, 1e-10)
@@ -242,7 +226,7 @@ def test_numbers_drawn_ahead_are_those_drawn_step_by_step(ahead: int, monkeypatc
     model, like = SWITCH.replace(router_noise=2.0), torch.zeros((), dtype=torch.float64)
     streams = [[stream(4, trial, "router noise") for trial in range(3)] for _ in range(2)]
     wanted = [router_noise(model, streams[0], 20, like) for _ in range(9)]
-    monkeypatch.setattr(noise, "_DRAWN_AT_ONCE", ahead * 3 * 4 * 20)
+    monkeypatch.setattr(noise, "DRAWN_AT_ONCE", ahead * 3 * 4 * 20)
     with as_on_accelerator():
         for found, step in zip(noise_of_steps(model, streams[1], 20, like), wanted, strict=False):
             torch.testing.assert_close(found, step, rtol=0, atol=0)

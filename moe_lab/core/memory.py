@@ -11,7 +11,7 @@ import torch
 
 from moe_lab.core.errors import OperationError
 
-_SHARE = 0.4
+SHARE = 0.4
 """Share of the free memory that the estimate of a run may take: a captured graph keeps what its step allocates, the
 allocator as much again, and an estimate may be wrong by half."""
 
@@ -52,7 +52,7 @@ def trials_at_once(need: Need, trials: int, device: torch.device) -> int:
     Raises:
       RuntimeError: not one does.
     """
-    room = _SHARE * free_bytes(device)
+    room = SHARE * free_bytes(device)
     if need.of(trials) <= room:
         return trials
     if need.of(1) > room:
@@ -78,11 +78,11 @@ def check(need: Need, trials: int, device: torch.device) -> None:
     Raises:
       RuntimeError: they do not.
     """
-    if trials and need.of(trials) > _SHARE * free_bytes(device):
+    if trials and need.of(trials) > SHARE * free_bytes(device):
         raise OperationError(_refusal(need.of(trials), trials, device))
 
 
-def _refusal(size: float, trials: int, device: torch.device, share: float = _SHARE) -> str:
+def _refusal(size: float, trials: int, device: torch.device, share: float = SHARE) -> str:
     what = "a trial" if trials == 1 else f"{trials} trials at once"
     room = share * free_bytes(device) / 2**30
     return (

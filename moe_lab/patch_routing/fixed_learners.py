@@ -20,7 +20,7 @@ from moe_lab.patch_routing.data import ROLES, Samples
 from moe_lab.patch_routing.learner import NUMBERS_AT_ONCE, Learner, Setting, initial_outputs
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
 
-_NUMBERS_WORTH_A_PART = {"cpu": 2**17, "cuda": 2**24, "mps": 2**22}  # of padding, which cost as much as its launches
+NUMBERS_WORTH_A_PART = {"cpu": 2**17, "cuda": 2**24, "mps": 2**22}  # of padding, which cost as much as its launches
 
 
 class _FixedLearner(Learner):
@@ -71,7 +71,7 @@ class _FixedLearner(Learner):
     def _divided(self, batch: int) -> list[slice]:
         """Cuts where the padding of rows with a smaller l would cost more than a part of its own."""
         of_patch = batch * self._numbers_of_patch
-        worth = _NUMBERS_WORTH_A_PART[self.setting.device.type] / of_patch
+        worth = NUMBERS_WORTH_A_PART[self.setting.device.type] / of_patch
         cuts, padded = [0], 0
         for row in range(1, len(self.kept)):
             padded += max(self.kept[row] - self.kept[row - 1], 0) * (row - cuts[-1])

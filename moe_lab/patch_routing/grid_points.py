@@ -21,7 +21,7 @@ from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import train_batch
 
 _HEARTBEAT = 25  # steps between two reports of progress
-_ROWS_AT_ONCE = {"cpu": 800, "mps": 400, "cuda": 4000}
+ROWS_AT_ONCE = {"cpu": 800, "mps": 400, "cuda": 4000}
 _RESULTS = ("test_accuracy", "coverage", "largest_gate", "signal_kept", "signal_share", "lost", "dropped")
 
 
@@ -73,7 +73,7 @@ def cells_of(
 def device_of(runs: Sequence[Run]) -> torch.device:
     """Returns where the batches of a grid are trained: as many of its rows step at once as the device takes."""
     rows = sum(run.trials for run in runs)
-    numbers = sum(run.numbers for run in runs) * min(1.0, _ROWS_AT_ONCE["cuda"] / max(rows, 1))
+    numbers = sum(run.numbers for run in runs) * min(1.0, ROWS_AT_ONCE["cuda"] / max(rows, 1))
     return device_and_dtype(runs[0], numbers)[0] if runs else torch.device("cpu")
 
 
@@ -94,7 +94,7 @@ def batches_of(
       RuntimeError: the device's memory has no room for a single trial.
     """
     device, need = device_of(runs), memory_of(runs)
-    most = max(1, trials_at_once(need, _ROWS_AT_ONCE[device.type], device) // runs[0].trials)
+    most = max(1, trials_at_once(need, ROWS_AT_ONCE[device.type], device) // runs[0].trials)
 
     def divide(points: list[Point]) -> Iterator[list[Point]]:
         for alike in _grouped(points, *apart):

@@ -25,8 +25,8 @@ from moe_lab.patch_routing.data import Samples
 from moe_lab.patch_routing.measures import RoutingCounts
 
 NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
-_NUMBERS_IN_CACHE = 2**20  # of a step, so that what a product writes is still there for the next operation
-_GIVE_UP_AFTER = 100  # samples of the first block, after which rows with an error are given up
+NUMBERS_IN_CACHE = 2**20  # of a step, so that what a product writes is still there for the next operation
+GIVE_UP_AFTER = 100  # samples of the first block, after which rows with an error are given up
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Learner(ABC):
     def _in_cache(self, rows: slice, numbers: int) -> list[slice]:
         """Divides some rows, given the numbers that a row needs."""
         count = rows.stop - rows.start
-        most = _NUMBERS_IN_CACHE // numbers if not on_accelerator(self.setting.device) else count
+        most = NUMBERS_IN_CACHE // numbers if not on_accelerator(self.setting.device) else count
         parts = -(-count // max(1, most))
         return [
             slice(rows.start + count * part // parts, rows.start + count * (part + 1) // parts) for part in range(parts)
@@ -224,7 +224,7 @@ class Learner(ABC):
         """
         at, total = self.setting.tensor(rows), int(self.samples[rows].max())
         rest, left, finite = self.only(rows), np.arange(len(rows)), np.ones(len(rows), dtype=bool)
-        chosen, seen, size = rest.missed[:, None], 0, _GIVE_UP_AFTER
+        chosen, seen, size = rest.missed[:, None], 0, GIVE_UP_AFTER
         while True:
             loss = models.loss_of(rest._outputs_of(chosen), self.train.labels[rest.group[:, None], chosen])
             counted = chosen < rest.counts[:, None]

@@ -26,7 +26,7 @@ WORTH_CHECKING = 0.05
 _LOOK_EVERY = 32
 """Steps after which the host looks which rows have ended on an accelerator; in between it never waits."""
 
-_FEW_NUMBERS = 2**22
+FEW_NUMBERS = 2**22
 """An evaluation of more is not captured: its kernels outlast their start, and a graph would keep its memory."""
 
 
@@ -195,7 +195,7 @@ class StoppingOnDevice(Stopping):
         """Whether starting the kernels of an evaluation of all rows takes longer than they do."""
         learner = self.learner
         numbers = len(learner.samples) * int(learner.samples.max()) * learner.numbers
-        return learner.captured and numbers <= _FEW_NUMBERS
+        return learner.captured and numbers <= FEW_NUMBERS
 
     def _settle(self, those: Learner | None, at: Tensor | slice, last: Tensor, step: Tensor) -> None:
         """Settles the rows at these positions.

@@ -119,9 +119,9 @@ class Training(TrialProgress):
         with self._threads():
             if self.run.measure == "every":
                 everyone = np.arange(len(self.resident))
-                self._measure(everyone)
                 error, loss = (part.cpu().numpy() for part in self.learner.training_error())
-                self.diverged |= ~np.isfinite(loss)
+                self.diverged |= ~np.isfinite(loss)  # before anything is recorded of them
+                self._measure(everyone)
                 self.record({"train_accuracy": 1 - error, "train_loss": loss}, everyone)
         yield self._snapshot()
         while len(self.resident):

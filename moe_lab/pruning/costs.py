@@ -70,6 +70,7 @@ def efficiency(
     names = as_tuple(routings)
     shares = [0.0, *(float(share) for share in np.atleast_1d(rho) if share != 0)]
     axes = checked_axes({"routing": names, "rho": shares})
+    require(np.size(rho) > 0, "rho must have at least one value", rho=rho)
     sizes = {"dimension": dimension, "tokens": tokens, "samples": samples, "repeats": repeats}
     _check(names, kept_tokens, **sizes)
     tops = {"expert-choice": kept_tokens, "token-choice": picked_experts}

@@ -16,9 +16,9 @@ from moe_lab.pruning.data import SampleStream, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, apply_step, sgd_step
 from moe_lab.pruning.run import Run
 
-_NUMBERS_AT_ONCE = 2**19
+NUMBERS_AT_ONCE = 2**19
 """The most numbers that a step routes at a time on a CPU."""
-_DRAWN_AT_ONCE = 2**17
+DRAWN_AT_ONCE = 2**17
 """Tokens that are sampled at a time; their counts are at most twice as many numbers, or those of one step."""
 _DRAWN_FOR_ACCELERATORS = 2**22
 """The same on an accelerator, which computes while the host draws: 32 MB of tokens."""
@@ -49,7 +49,7 @@ class Learner(training.Learner):
         self.sums = weights.sums
         self._samples = SampleStream(task, trials=trials, seed=seed, split=split, device=like.device, dtype=like.dtype)
         each = len(trials) * batch * max(task.tokens, task.patterns // 2)  # counts take memory by the patterns
-        self._portion = max(1, (_DRAWN_FOR_ACCELERATORS if on_accelerator(like.device) else _DRAWN_AT_ONCE) // each)
+        self._portion = max(1, (_DRAWN_FOR_ACCELERATORS if on_accelerator(like.device) else DRAWN_AT_ONCE) // each)
         self._numbers = len(trials) * task.patterns * batch * self._portion
         self._scratch = Scratch()
         self._width = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else task.patterns
@@ -78,7 +78,7 @@ def group_size(run: Run) -> int:
     """Returns how many trials a learner should hold on a CPU."""
     model, task = run.model, run.task
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else model.neurons
-    return max(1, _NUMBERS_AT_ONCE // (model.experts * wide * run.batch))
+    return max(1, NUMBERS_AT_ONCE // (model.experts * wide * run.batch))
 
 
 def start_weights(run: Run, trials: Sequence[int], device: torch.device, dtype: torch.dtype) -> Weights:

@@ -33,7 +33,7 @@ MEASURES = {
     "large_neurons": Measure(("expert",), "", "share of neurons with a component above 1 along the own pattern"),
     "own_sum": Measure(("expert",), "", "sigma of the own pattern: the sum of the neurons' activations on it"),
 }
-_BLOCK_SIZE = 2**21
+BLOCK_SIZE = 2**21
 """Size of a block of samples on a CPU, in numbers: larger blocks do not fit into the cache."""
 
 
@@ -75,7 +75,7 @@ def evaluate(weights: Weights, samples: Samples, model: TokenMoE, task: TokenTas
     """Computes every expert's vote on every sample and its gates for the task's patterns, block by block."""
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else task.patterns
     each = max(1, weights.trials * weights.neurons.shape[1] * wide)
-    size = len(samples) if on_accelerator(weights.routers.device) else max(16, _BLOCK_SIZE // each)
+    size = len(samples) if on_accelerator(weights.routers.device) else max(16, BLOCK_SIZE // each)
     sums, scratch, parts = weights.sums, Scratch(), []
     for begin in range(0, len(samples), size):
         block = samples.only(begin, min(begin + size, len(samples)))

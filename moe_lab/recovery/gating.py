@@ -26,6 +26,7 @@ from torch import Tensor
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
+from moe_lab.core.grid import checked_axes
 from moe_lab.core.origins import origin
 from moe_lab.core.trials import stream
 from moe_lab.recovery.activations import Activation
@@ -161,8 +162,9 @@ def gating_rates(
       ValueError: fewer fitted experts than true ones, fewer than two values of n, or another last_gate.
     """
     task = MixtureTask(dimension=4, noise=0.3) if task is None else task
+    checked_axes({"fitted": fitted, "samples": samples})
     require(min(fitted) >= task.experts, "fitted must be at least experts (k)", fitted=min(fitted), k=task.experts)
-    require(len(set(samples)) >= 2, "samples must have at least two values, for a rate", samples=tuple(samples))
+    require(len(samples) >= 2, "samples must have at least two values, for a rate", samples=tuple(samples))
     require(last_gate in ("random", "zero"), "last_gate must be 'random' or 'zero'", last_gate=last_gate)
     values = {name: np.empty((len(GATES), len(fitted), len(samples), trials)) for name in _MEANINGS}
     for i, gate in enumerate(GATES):

@@ -23,6 +23,7 @@ import xarray as xr
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
+from moe_lab.core.grid import checked_axes
 from moe_lab.core.origins import as_tuple, origin
 from moe_lab.core.training import final
 from moe_lab.core.trials import device_labels
@@ -72,6 +73,7 @@ def balancing(
       ConfigError, ValueError: a wrong value, before anything trains.
     """
     names, weights = as_tuple(kinds), as_tuple(strengths)
+    checked_axes({"kinds": names, "strengths": weights})
     task = ClusterTask() if task is None else task
     settings = {"samples": samples, "test_samples": samples, "trials": trials, "seed": seed, **more}
     runs = {
@@ -125,8 +127,9 @@ def divisions(
     rule = "model must have one expert per sample and no shared ones before the division"
     require(model.slots == 1, rule, k=model.experts_per_sample, shared=model.shared)
     settings = {"samples": samples, "test_samples": samples, "trials": trials, "seed": seed, **more}
-    models = [_divided(model, part, common) for part in as_tuple(parts) for common in as_tuple(shared) if common < part]
-    require(bool(models), "some part must be larger than shared", parts=as_tuple(parts), shared=as_tuple(shared))
+    axes = checked_axes({"parts": as_tuple(parts), "shared": as_tuple(shared)})
+    models = [_divided(model, part, common) for part in axes["parts"] for common in axes["shared"] if common < part]
+    require(bool(models), "some part must be larger than shared", **axes)
     runs = {one: _run(one, task, settings) for one in models}
     data = _dataset([_measured(run) for run in runs.values()], {"division": [_words(one) for one in models]})
     for name in ("experts", "filters", "experts_per_sample", "shared"):

@@ -29,10 +29,10 @@ from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import Samples
 from moe_lab.specialization.tables import CubicWithBiases, Homogeneous, Linear, Pull, Table
 
-_NUMBERS_IN_CACHE = 2**18
+NUMBERS_IN_CACHE = 2**18
 """Of the rows, and their products, that go forward and back together: more leave the cache, fewer cost more small
 operations. With several experts a sample nothing goes back before all have gone forward, and parts may be larger."""
-_SAMPLES_AT_ONCE = 2**11
+SAMPLES_AT_ONCE = 2**11
 """Samples for which every expert computes its rows at once on a CPU, to measure."""
 
 Link = Callable[[Tensor], Tensor]
@@ -100,7 +100,7 @@ class SortedPairs:
         if several > 1:
             self._samples = self.order // (several * samples) * samples + self.order % samples
         self._ends = np.bincount(keys, minlength=trials * experts).cumsum().tolist()
-        size = max(1, several * _NUMBERS_IN_CACHE // (self.patches * (d + filters)))
+        size = max(1, several * NUMBERS_IN_CACHE // (self.patches * (d + filters)))
         self.parts = [slice(begin, begin + size) for begin in range(0, len(keys), size)]
         self.gradient = torch.zeros_like(weights)
         self._filters, self._by_filters = weights.flatten(0, 1), self.gradient.flatten(0, 1)
@@ -198,7 +198,7 @@ class Layer:
         """Computes f of every sample at every expert."""
         found = [] if self.table is None else [self.table.every(weights)[0]]
         if self.rows is not None:
-            size = len(self) if on_accelerator(self.labels.device) else _SAMPLES_AT_ONCE
+            size = len(self) if on_accelerator(self.labels.device) else SAMPLES_AT_ONCE
             parts = [slice(begin, begin + size) for begin in range(0, len(self), size)]
             found.insert(0, torch.cat([self.rows.every(weights, part)[0] for part in parts], 2))
         return sum(found[1:], found[0])

@@ -26,13 +26,13 @@ from moe_lab.specialization.noise import evaluation_noise, noise_of_steps
 from moe_lab.specialization.run import Run
 from moe_lab.specialization.topk import TopKMoE
 
-_SAMPLES_AT_ONCE = 2**14
+SAMPLES_AT_ONCE = 2**14
 """Samples of a group of trials on a CPU, whose scores, gates and slopes then stay in the cache."""
 
 
 def trials_at_once(run: Run) -> int:
     """Returns how many trials a learner should hold on a CPU."""
-    return max(1, _SAMPLES_AT_ONCE // run.samples)
+    return max(1, SAMPLES_AT_ONCE // run.samples)
 
 
 def layer_of(run: Run, samples: Samples) -> Layer:

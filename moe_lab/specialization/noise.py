@@ -17,7 +17,7 @@ from moe_lab.specialization.data import Split
 from moe_lab.specialization.mixture import Mixture
 from moe_lab.specialization.run import Run
 
-_DRAWN_AT_ONCE, _STEPS_AHEAD = 2**24, 64
+DRAWN_AT_ONCE, _STEPS_AHEAD = 2**24, 64
 """Numbers that are drawn ahead for an accelerator, 64 MB twice, and steps."""
 
 
@@ -43,7 +43,7 @@ def noise_of_steps(
         while True:
             yield router_noise(model, streams, samples, like)
     each = len(streams) * model.experts * samples
-    steps = max(1, min(_STEPS_AHEAD, _DRAWN_AT_ONCE // each))
+    steps = max(1, min(_STEPS_AHEAD, DRAWN_AT_ONCE // each))
     shape = (steps, len(streams), model.experts, samples)
     with Ahead(partial(_begin_noise, streams, shape, like.device)) as drawn:
         for values in drawn:

@@ -25,6 +25,7 @@ import xarray as xr
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
+from moe_lab.core.grid import checked_axes
 from moe_lab.core.origins import as_tuple, origin
 from moe_lab.core.training import final
 from moe_lab.core.trials import device_labels
@@ -89,6 +90,7 @@ def sample_complexity(
     """
     counts, names = as_tuple(samples), as_tuple(models)
     _known(names, SAMPLE_MODELS)
+    axes = checked_axes({"samples": counts, "model": names})
     require(all(count >= 1 for count in counts), "samples (N) must be at least 1", N=min(counts))
     task = QuadrantTask() if root is None else VehiclesTask(**{"root": root, "variant": variant})
     runs = {}
@@ -100,7 +102,6 @@ def sample_complexity(
             runs[count, name] = patches.Run(
                 model=model, task=task, samples=count, trials=trials, seed=seed, **{**_LAST, **settings}
             )
-    axes = {"samples": list(counts), "model": list(names)}
     values = ("test_accuracy", "train_accuracy", "kept_in_object", "chance")
     data = _filled(axes, values, ((key, final(patches.train_run(run)).values) for key, run in runs.items()), trials)
     data["samples"].attrs = {"units": "samples", "long_name": "N, training samples"}
@@ -215,6 +216,7 @@ def controls(
     """
     names = as_tuple(models)
     _known(names, CONTROLS)
+    axes = checked_axes({"model": names})
     task = TurnTask(**{"kind": kind}) if root is None else CifarRotateTask(**{"root": root})
     two = root is None and kind == "reversed"
     chosen = expert or (SmallCNN.paper() if root is not None else SmallCNN(filters=(1, 2) if two else (2, 4)))
@@ -227,7 +229,7 @@ def controls(
     results = (
         ((name,), fitted(linear) if name == LINEAR else final(rotation.train_run(runs[name])).values) for name in names
     )
-    data = _filled({"model": list(names)}, values, results, trials, count)
+    data = _filled(axes, values, results, trials, count)
     sizes = {name: model.parameters_for(task.image) for name, model in made.items()}
     counted = [sizes.get(name, parameters(task.image)) for name in names]
     data["parameters"] = "model", counted, {"long_name": "parameters"}

@@ -61,7 +61,7 @@ def test_rows_of_different_l_step_in_parts_whose_order_does_not_matter(
         for call in reversed(calls):
             call()
 
-    monkeypatch.setitem(fixed_learners._NUMBERS_WORTH_A_PART, device, 1)
+    monkeypatch.setitem(fixed_learners.NUMBERS_WORTH_A_PART, device, 1)
     if device != "cuda":
         monkeypatch.setattr(learner, "concurrently", turned)
     together = final(train_batch([run.replace(device=device) for run in runs]))

@@ -262,7 +262,7 @@ def test_groups_hold_what_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [len(group) for group in groups_of(run, 0)] == [1] * 5, "at least one"
     with as_on_accelerator():
         assert [len(group) for group in groups_of(run, 1)] == [5]
-        monkeypatch.setattr(memory, "free_bytes", lambda device: 300 / memory._SHARE)
+        monkeypatch.setattr(memory, "free_bytes", lambda device: 300 / memory.SHARE)
         assert [len(group) for group in groups_of(run, 1)] == [3, 2]
 
 

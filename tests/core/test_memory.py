@@ -59,7 +59,7 @@ def test_an_estimate_is_within_twice_of_what_a_run_allocates(name: str) -> None:
 def test_trials_come_in_groups_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     need = Need(each=100, whole=1000)
     assert trials_at_once(need, 10**6, CPU) == 10**6  # a CPU is not asked
-    monkeypatch.setattr(memory, "free_bytes", lambda device: 4000 / memory._SHARE)
+    monkeypatch.setattr(memory, "free_bytes", lambda device: 4000 / memory.SHARE)
     assert trials_at_once(need, 7, CPU) == 7 and trials_at_once(need, 1000, CPU) == 30
     assert trials_in_groups(need, 70, CPU) == 30, "three groups stay on the device, in twice the room"
     with pytest.raises(RuntimeError, match=r"^71 trials at once of this run must fit into 80% .*: got about 7.54e-06"):
@@ -77,7 +77,7 @@ def test_groups_that_fit_train_as_all_together(name: str, monkeypatch: pytest.Mo
     run = run.replace(trials=3, test_samples=100, precision="float64", **({"samples": 90} if name == "switch" else {}))
     with as_on_accelerator():
         together = final(room.train_run(run))
-        room_for_two = run.memory.of(2) / memory._SHARE
+        room_for_two = run.memory.of(2) / memory.SHARE
         monkeypatch.setattr(memory, "free_bytes", lambda device: room_for_two)
         training = room.training.Training(run)
         assert [len(group.trials) for group in training.learners] == [2, 1]
@@ -109,6 +109,6 @@ def test_a_map_comes_in_batches_that_fit(monkeypatch: pytest.MonkeyPatch) -> Non
     assert parts == [sorted(both[:3], key=str), sorted(both[3:], key=str)], "the same N together, in the order of l"
     several = list(batches_of(runs, jobs=2)(points))
     assert several == [[point] for point in reversed(points)], "what takes longest begins first"
-    room = runs[-1].memory.of(250) / memory._SHARE
+    room = runs[-1].memory.of(250) / memory.SHARE
     monkeypatch.setattr(memory, "free_bytes", lambda device: room)
     assert [len(part) for part in batches_of(runs)(points)] == [2, 2, 1]

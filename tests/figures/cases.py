@@ -13,8 +13,18 @@ import xarray as xr
 
 from moe_lab import patch_routing, pruning, recovery, specialization, vision
 from moe_lab.drawing.pictures import Pictures
-from moe_lab.patch_routing import PatternTask, plots, pulls, routing_figures
+from moe_lab.patch_routing import (
+    CNN,
+    DigitTask,
+    JointMoE,
+    PatternTask,
+    RoutedMoE,
+    plots,
+    pulls,
+    routing_figures,
+)
 from moe_lab.patch_routing import figures as of_patches
+from moe_lab.pruning import BranchStart
 from moe_lab.pruning import figures as of_tokens
 from moe_lab.pruning import plots as token_plots
 from moe_lab.recovery import gating
@@ -204,6 +214,50 @@ CASES: dict[str, Case] = {
     ),
     "compute": Case(of_images.compute, {}, image_plots.PICTURES, None, seeded=False),
 }
+SPELLED: dict[str, Case] = {
+    "models and a task": Case(
+        of_patches.sample_complexity,
+        {
+            **_PATCHES,
+            **{"epochs": 3, "task": PatternTask(patches=8, distractors=1), "batch_size": 10, "learning_rate": 3.0},
+            "models": {"joint": JointMoE(experts=4, patches_per_expert=3), "cnn": CNN()},
+        },
+    ),
+    "a model, digits and a trial": Case(
+        of_patches.illustrations,
+        {
+            **{"samples": 40, "steps": 60, "seed": 2, "trial": 1, "task": DigitTask(patches=9)},
+            "model": JointMoE(experts=2, neurons=4, patches_per_expert=3, batch_size=2, learning_rate=8.0),
+        },
+    ),
+    "routed models": Case(
+        routing_figures.by_experts_per_patch,
+        {**_ROUTED, "experts_per_patch": (1, 4), "models": {"soft": RoutedMoE(experts=4, routing="soft")}},
+    ),
+    "more filters": Case(of_clusters.table3, {**_CLUSTERS, "settings": 3, "models": ("single-linear-512",)}),
+    "ranges": Case(
+        of_clusters.single_experts, {**_CLUSTERS, "settings": 1, "activations": "linear", "feature": (1, 2)}
+    ),
+    "dispatch of the authors": Case(
+        of_clusters.dispatch_table, {**_ONE_CLUSTER_TRAINING, "kind": "linear", "setting": 2, "objective": "authors"}
+    ),
+    "t-SNE of the authors": Case(
+        of_clusters.tsne,
+        {**_ONE_CLUSTER_TRAINING, "shown": 40, "perplexity": 5.0, "resolution": 10, "objective": "authors"},
+    ),
+    "another start": Case(
+        of_tokens.criteria,
+        {
+            **{**_TOKENS, "top": 2, "start": BranchStart(tasks=2, steps=5, batch=5), "routing": "token-choice"},
+            **{"criteria": ("random", "router-difference-norm"), "fine_tuning_steps": 2, "first_trial": 4},
+            "precision": "float64",
+        },
+    ),
+    "gates of two Gaussians": Case(
+        of_mixtures.gates_by_moments, {**_TWO, "samples": 300, "gating": "random", "first_share": 0.2, "noise": 0.2}
+    ),
+}
+"""Settings that a call has to spell out."""
 DRAWN = {name: case for name, case in CASES.items() if case.pictures is not None}
 WITH_TRIALS = {name: case for name, case in CASES.items() if case.several is not None}
 

@@ -10,7 +10,7 @@ import importlib
 import inspect
 import json
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ import pytest
 import xarray as xr
 
 import moe_lab
-from tests.figures.cases import CASES, NAMES, WITH_TRIALS, Case, each
+from moe_lab.core.interrupts import interrupted_when
+from tests.figures.cases import CASES, NAMES, SPELLED, WITH_TRIALS, Case, each
 
 PLAIN = {"model", "algorithm"}
 """Axes whose name says all there is to say."""
@@ -65,7 +66,7 @@ def test_variables_and_axes_say_what_they_are(case: Case) -> None:
             assert set(case.settings[name]) <= set(data[dim].values.tolist())
 
 
-@each(CASES)
+@each({**CASES, **SPELLED})
 def test_the_call_in_its_attrs_makes_it_again(case: Case) -> None:
     data = case.data
     assert {"call", "config", "seed", "device", "version", "paper"} <= set(data.attrs)
@@ -103,18 +104,28 @@ def test_it_is_kept_in_a_file(case: Case, tmp_path: Path) -> None:
             np.testing.assert_array_equal(read[name], case.data[name])
 
 
-WRONG = {"colour": "red", "seed": -1, "trials": 0, "samples": 0, "steps": 0}
-REFUSED = [
-    pytest.param(case, name, id=f"{said}-{name}")
-    for said, case in CASES.items()
-    for name in WRONG
-    if name in (*case.settings, "colour")
-]
+WRONG = {"colour": "red", "seed": -1, "trials": 0, "samples": 0, "steps": 0, "device": "abacus", "precision": "float16"}
+"""Values that no figure takes, of parameters that most of them have."""
 
 
-@pytest.mark.parametrize(("case", "name"), REFUSED)
-def test_a_wrong_setting_is_refused_in_a_sentence(case: Case, name: str) -> None:
-    many = isinstance(case.settings.get(name), tuple)
-    with pytest.raises((ValueError, TypeError), match=r": got |'colour'") as error:
-        case.again(**{name: (WRONG[name],) if many else WRONG[name]})
+def wrong_settings() -> Iterator[Any]:
+    """Figures, and a setting of each that is wrong: also no value, or one value twice, where there may be several."""
+    for said, case in CASES.items():
+        parameters = inspect.signature(case.make).parameters
+        takes_more = any(part.kind is part.VAR_KEYWORD for part in parameters.values())
+        for name, value in WRONG.items():
+            if name in parameters or name == "colour" or (takes_more and name in ("device", "precision")):
+                many = isinstance(case.settings.get(name), tuple)
+                yield pytest.param(case, {name: (value,) if many else value}, id=f"{said}-{name}")
+        for name in [name for name, part in parameters.items() if "Sequence[" in str(part.annotation)]:
+            yield pytest.param(case, {name: ()}, id=f"{said}-no {name}")
+            given = case.settings.get(name, parameters[name].default)
+            if isinstance(given, tuple):
+                yield pytest.param(case, {name: given[:1] * 2}, id=f"{said}-{name} twice")
+
+
+@pytest.mark.parametrize(("case", "wrong"), [*wrong_settings()])
+def test_a_wrong_setting_is_refused_in_a_sentence_before_anything_trains(case: Case, wrong: dict[str, Any]) -> None:
+    with pytest.raises((ValueError, TypeError), match=r": got |'colour'") as error, interrupted_when(lambda: True):
+        case.again(**wrong)
     assert "\n" not in str(error.value)

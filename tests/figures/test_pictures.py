@@ -18,7 +18,6 @@ import pytest
 import torch
 import xarray as xr
 from matplotlib import _pylab_helpers
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import same_color
 from matplotlib.figure import Figure
 from matplotlib.text import Text
@@ -26,6 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from moe_lab.drawing import theme
 from tests.figures.cases import DRAWN, Case, each
+from tests.helpers.on_axes import rendered
 
 WIDE = 1100
 EACH = each(DRAWN)
@@ -48,13 +48,6 @@ def only_drawing() -> Iterator[None]:
         yield
     assert dict(matplotlib.rcParams) == settings and set(_pylab_helpers.Gcf.figs) == managers
     assert np.random.get_state()[1].tolist() == chance[0] and torch.equal(torch.get_rng_state(), chance[1])
-
-
-def rendered(page: Figure) -> np.ndarray:
-    """Really draws: (height, width, 4) pixels."""
-    canvas = FigureCanvasAgg(page)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba()).copy()
 
 
 @functools.cache

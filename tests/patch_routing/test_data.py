@@ -166,6 +166,8 @@ def test_noise_has_the_size_that_it_says(noise: float) -> None:
     difference = noisy - clean
     assert abs(float(difference.norm(dim=-1).square().mean().sqrt()) - noise) < 0.02 * noise
     assert abs(float(difference.mean())) < 0.02 * noise
+    clean, noisy = (drawn(PatternTask(noise=level), split="test").patches() for level in (0.0, noise))
+    assert not torch.isclose(noisy - clean, difference).all(-1).any(), "test samples have noise of their own"
 
 
 def test_training_and_test_samples_share_patterns_and_nothing_else() -> None:

@@ -17,12 +17,6 @@ from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Se
 SMALL = {"samples": (40, 60), "trials": 2, "test_samples": 200, "epochs": 10}
 
 
-def again(data: xr.Dataset) -> xr.Dataset:
-    """The Dataset that the call in the attrs makes."""
-    known = {"DigitTask": DigitTask, "PatternTask": PatternTask, "JointMoE": JointMoE, "SeparateMoE": SeparateMoE}
-    return eval(data.attrs["call"], {**vars(figures), **known, "CNN": CNN})  # our own words
-
-
 @pytest.fixture(scope="module")
 def four() -> xr.Dataset:
     return figures.sample_complexity(samples=(60, 100), trials=10, seed=101)
@@ -67,9 +61,8 @@ class TestSampleComplexity:
             there = four.test_accuracy.sel(model=model.name, samples=60)[:3]
             np.testing.assert_allclose(alone["test_accuracy"], there, atol=0.01)  # float32 paths part by rounding
 
-    def test_attrs_make_it_again(self, small):
+    def test_attrs_say_what_was_trained(self, small):
         data = small
-        assert again(data).identical(data)
         assert (data.attrs["figure"], data.attrs["seed"], data.attrs["device"]) == ("figure 4", 4, "cpu")
         assert data.attrs["paper"] == "pmoe2023, figure 4"
         config = json.loads(data.attrs["config"])
@@ -90,7 +83,6 @@ class TestSampleComplexity:
         task = PatternTask(patches=8, distractors=1)
         models = {"joint": JointMoE(experts=4, patches_per_expert=3), "cnn": CNN()}
         data = figures.sample_complexity(task=task, models=models, batch_size=10, learning_rate=3.0, **SMALL)
-        assert again(data).identical(data)
         assert data.model.values.tolist() == ["joint", "cnn"]
         config = json.loads(data.attrs["config"])
         assert data.attrs["source"] == "patterns"
@@ -125,35 +117,6 @@ class TestSampleComplexity:
 
 
 class TestAskedWrongly:
-    @pytest.mark.parametrize(
-        ("call", "says"),
-        [
-            (lambda: figures.sample_complexity("letters"), "source must be .*'letters'"),
-            (lambda: figures.sample_complexity("mnist"), "needs root="),
-            (lambda: figures.sample_complexity(samples=()), "samples must have at least one value"),
-            (lambda: figures.sample_complexity(samples=(100, 100)), "samples must differ"),
-            (lambda: figures.sample_complexity(samples=(101,)), "multiple of classes.*N=101"),
-            (lambda: figures.sample_complexity(samples=(0,)), "N.*must be at least 2: got N=0"),
-            (lambda: figures.sample_complexity(device="abacus"), "device must be"),
-            (lambda: figures.sample_complexity(precision="float16"), "precision must be"),
-            (lambda: figures.sample_complexity(batch_size=200, samples=(100,)), "batch_size .B. must be at most"),
-            (lambda: figures.sample_complexity(learning_rate=-1.0), "learning_rate .eta. must be greater than 0"),
-            (lambda: figures.sample_complexity(measure="every"), "sets these itself.*measure"),
-            (lambda: figures.accuracy_by_experts(experts=(8, 7)), "divisible by experts .k.*k=7"),
-            (lambda: figures.accuracy_by_experts(experts=()), "experts must have at least one value"),
-            (lambda: figures.accuracy_by_patches(patches_per_expert=(1, 17)), "l=17, n=16"),
-            (lambda: figures.separate_routers(patches_per_expert=(0,)), "at least 1: got l=0"),
-            (lambda: figures.joint_routers(samples=(7,)), "N=7"),
-        ],
-    )
-    def test_is_one_sentence_before_anything_trains(self, call, says, monkeypatch):
-        trained = []
-        monkeypatch.setattr("moe_lab.patch_routing.grid_points.train_batch", trained.append)
-        with pytest.raises(ValueError, match=says) as error:
-            call()
-        assert "\n" not in str(error.value)
-        assert trained == []
-
     def test_files_that_are_not_there(self, tmp_path):
         with pytest.raises(FileNotFoundError, match=str(tmp_path)):
             figures.sample_complexity("mnist", root=tmp_path, **SMALL)

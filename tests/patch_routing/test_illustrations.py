@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from moe_lab.drawing import theme
-from moe_lab.patch_routing import DigitTask, JointMoE, figures, plots
+from moe_lab.patch_routing import DigitTask, figures, plots
 from moe_lab.patch_routing.stepwise import BY_EXPERTS, chosen, softmax_gates
 
 SHORT = {"samples": 40, "steps": 60}
@@ -71,28 +71,6 @@ def test_images_are_those_of_the_test_samples(data: xr.Dataset) -> None:
     assert data["signal"].values.tolist() == raw.signal[0].tolist()
     np.testing.assert_allclose(data["image"].values.reshape(2, 16, 64) * float(raw.bank.max()), raw.patches()[0])
     assert float(data["image"].min()) >= 0 and float(data["image"].max()) == 1
-
-
-def test_attrs_make_it_again() -> None:
-    model = JointMoE(experts=2, neurons=4, patches_per_expert=3, batch_size=2, learning_rate=8.0)
-    made = figures.illustrations(**SHORT, seed=2, trial=1, task=DigitTask(patches=9), model=model)
-    again = eval(made.attrs["call"], {**vars(figures), "DigitTask": DigitTask, "JointMoE": JointMoE})
-    assert again.identical(made)
-    assert made["gate"].shape == (2, 2, 9)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "rule"),
-    [
-        ({"source": "patterns"}, "the figures are of digits: got source='patterns'"),
-        ({"steps": 0}, "steps must be at least 1: got steps=0"),
-        ({"task": DigitTask(digits=(1, 2, 3))}, r"the figures have two classes \(c\): got c=3"),
-        ({"model": JointMoE(recipe="authors")}, "train as the paper says"),
-    ],
-)
-def test_what_the_figures_do_not_show_is_refused(wrong: dict[str, object], rule: str) -> None:
-    with pytest.raises(ValueError, match=rule):
-        figures.illustrations(**{**SHORT, **wrong})
 
 
 def test_every_kept_patch_has_its_experts_mark(data: xr.Dataset, page: Figure) -> None:

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import DigitTask, PatternTask, plots
+from tests.helpers.on_axes import drawn, rendered, stars, words
 
 SAMPLES = [60, 100, 300, 1000]
 
@@ -63,44 +62,16 @@ def nine() -> xr.Dataset:
     return measured(9, "largest_gate", samples=SAMPLES, **{"class": ["o1", "o2"]})
 
 
-ALL = {4: four, 5: five, 6: six, 7: seven, 8: eight, 9: nine}
-
-
-def render(page: Figure) -> np.ndarray:
-    """Really draws: a figure without pyplot has no renderer of its own. (height, width, 4) pixels."""
-    canvas = FigureCanvasAgg(page)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba()).copy()
-
-
-def drawn(data: xr.Dataset) -> list[Axes]:
-    """The axes after drawing."""
-    page = theme.figure()
-    onto = page if data.attrs["figure"] == "figure 8" else page.add_subplot()
-    assert plots.PICTURES.kind_of(data).draw(data, onto) is None
-    render(page)
-    return page.axes
-
-
 def curves(axes: Axes) -> list[np.ndarray]:
     """The measured curves: lines with marks at more than one place."""
     lines = [line for line in axes.get_lines() if line.get_marker() not in ("None", "*", None)]
     return [np.stack([line.get_xdata(), line.get_ydata()]) for line in lines if len(line.get_xdata()) > 1]
 
 
-def stars(axes: Axes) -> list[tuple[float, float]]:
-    lines = [line for line in axes.get_lines() if line.get_marker() == "*"]
-    return [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in lines]
-
-
-def words(axes: Axes) -> list[str]:
-    return [text.get_text().strip() for text in axes.texts]
-
-
 class TestWhatIsDrawn:
     def test_figure_4_draws_the_means(self):
         data = four()
-        (axes,) = drawn(data)
+        (axes,) = drawn(plots.PICTURES, data)
         for curve, name in zip(curves(axes), data.model.values, strict=True):
             np.testing.assert_allclose(curve[0], SAMPLES)
             np.testing.assert_allclose(curve[1], data.test_accuracy.sel(model=name).mean("trial"))
@@ -109,23 +80,23 @@ class TestWhatIsDrawn:
     def test_figure_4_puts_the_papers_claim_at_60_percent_of_the_cnns_samples(self):
         data = four()
         data.test_accuracy.loc[{"model": "cnn"}] = np.array([0.8, 0.9, 0.95, 0.97])[:, None]
-        (axes,) = drawn(data)
+        (axes,) = drawn(plots.PICTURES, data)
         assert stars(axes) == [(pytest.approx(180), 0.95)]
 
     def test_figure_4_makes_no_claim_where_the_cnn_never_gets_there(self):
         data = four()
         data.test_accuracy.loc[{"model": "cnn"}] = 0.8
-        (axes,) = drawn(data)
+        (axes,) = drawn(plots.PICTURES, data)
         assert stars(axes) == []
 
     def test_models_differ_in_marker_and_line_never_in_colour_alone(self):
-        (axes,) = drawn(four())
+        (axes,) = drawn(plots.PICTURES, four())
         models = [line for line in axes.get_lines() if line.get_marker() in ("o", "^", "s")]
         assert len({line.get_marker() for line in models}) == len({line.get_linestyle() for line in models}) == 3
 
     def test_bands_are_one_standard_deviation(self):
         data = measured(4, "test_accuracy", model=["joint"], samples=SAMPLES)
-        (axes,) = drawn(data)
+        (axes,) = drawn(plots.PICTURES, data)
         (band,) = axes.collections
         inside = band.get_paths()[0].vertices
         at_60 = inside[np.isclose(inside[:, 0], 60)][:, 1]
@@ -133,21 +104,21 @@ class TestWhatIsDrawn:
         np.testing.assert_allclose([at_60.min(), at_60.max()], [mean - 0.01, mean + 0.01])
 
     def test_figure_5_writes_every_share_into_its_cell_with_large_l_on_top(self):
-        (axes,) = drawn(five())
+        (axes,) = drawn(plots.PICTURES, five())
         numbers = [int(word) for word in words(axes) if word.isdigit()]
         assert numbers == [25, 50, 100, 100, 0, 100, 100, 100, 0, 0, 50, 75]
         assert [label.get_text() for label in axes.get_yticklabels()] == ["8", "2", "1"]
         assert [label.get_text() for label in axes.get_xticklabels()] == ["60", "100", "300", "1000"]
 
     def test_figure_5_staircase_is_where_90_percent_succeed_from_there_on(self):
-        (axes,) = drawn(five())
+        (axes,) = drawn(plots.PICTURES, five())
         upright = [line.get_xdata()[0] for line in axes.get_lines() if line.get_xdata()[0] == line.get_xdata()[1]]
         assert upright == [2, 1]  # l=8 from the third size, l=2 from the second, l=1 nowhere
 
     def test_figure_5_hatches_what_has_not_run(self):
         data = five()
         data.success[0, 3] = np.nan
-        (axes,) = drawn(data)
+        (axes,) = drawn(plots.PICTURES, data)
         (cell,) = [patch for patch in axes.patches if patch.get_hatch()]
         assert cell.get_xy() == (3, 2)
         assert len([word for word in words(axes) if word.isdigit()]) == 11
@@ -155,7 +126,7 @@ class TestWhatIsDrawn:
     @pytest.mark.parametrize(("make", "dim"), [(six, "experts"), (seven, "patches_per_expert")])
     def test_figures_6_and_7_draw_a_line_for_each_n(self, make, dim):
         data = make()
-        (axes,) = drawn(data)
+        (axes,) = drawn(plots.PICTURES, data)
         for curve, count in zip(curves(axes), (100, 300), strict=True):
             np.testing.assert_allclose(curve[0], data[dim])
             np.testing.assert_allclose(curve[1], data.test_accuracy.sel(samples=count).mean("trial"))
@@ -170,12 +141,12 @@ class TestWhatIsDrawn:
         ],
     )
     def test_figure_7_shows_l_star_where_it_is_known(self, task, says):
-        (axes,) = drawn(seven().assign_attrs(attrs(7, task)))
+        (axes,) = drawn(plots.PICTURES, seven().assign_attrs(attrs(7, task)))
         assert [word for word in words(axes) if word.startswith("l*")] == ([says] if says else [])
 
     def test_figure_8_has_a_panel_a_class_and_the_papers_number(self):
         data = eight()
-        left, right = drawn(data)
+        left, right = drawn(plots.PICTURES, data)
         for number, axes in enumerate((left, right)):
             for curve, kept in zip(curves(axes), (1, 2, 4), strict=True):
                 shares = data.coverage.isel({"class": number}).sel(patches_per_expert=kept)
@@ -188,18 +159,18 @@ class TestWhatIsDrawn:
         left, _right = page.subfigures(1, 2)
         plots.separate_routers(eight(), left)
         assert len(left.axes) == 2
-        render(page)
+        rendered(page)
 
     def test_figure_9_draws_both_classes_and_both_published_shares(self):
         data = nine()
-        (axes,) = drawn(data)
+        (axes,) = drawn(plots.PICTURES, data)
         for number, curve in enumerate(curves(axes)):
             np.testing.assert_allclose(curve[1], data.largest_gate.isel({"class": number}).mean("trial"))
         assert stars(axes) == [(300, 0.95), (300, 0.92)]
         assert {"o₁", "o₂"} <= set(words(axes))
 
     def test_a_star_outside_the_measured_sizes_is_left_out(self):
-        (axes,) = drawn(nine().sel(samples=[60, 100]))
+        (axes,) = drawn(plots.PICTURES, nine().sel(samples=[60, 100]))
         assert stars(axes) == []
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab.core.config import ConfigError
 from moe_lab.core.training import final
 from moe_lab.patch_routing import PatternTask, RoutedMoE, routing_figures, train
 
@@ -41,21 +40,11 @@ def test_a_cell_is_what_train_gives(rows: xr.Dataset) -> None:
         np.testing.assert_allclose(rows[name].sel(model="token choice")[:2], alone[name], atol=0.02, err_msg=name)
 
 
-def test_attrs_make_it_again_and_axes_are_labelled() -> None:
+def test_axes_are_labelled() -> None:
     models = {"all": RoutedMoE(neurons=12, experts=4), "soft": RoutedMoE(neurons=12, experts=4, routing="soft")}
     data = routing_figures.by_experts_per_patch((1, 4), models=models, **SMALL)
     assert data.test_accuracy.dims == ("model", "experts_per_patch", "trial")
     assert data.experts_per_patch.attrs["long_name"] == "t, experts that each patch asks"
-    again = eval(data.attrs["call"], {**vars(routing_figures), "PatternTask": PatternTask, "RoutedMoE": RoutedMoE})
-    assert again.identical(data) and data.attrs["paper"] == "pmoe2023, section 4.2"
+    assert data.attrs["paper"] == "pmoe2023, section 4.2"
     assert float(data.dropped.sel(model="all", experts_per_patch=4).mean()) == pytest.approx(0.75)
     assert routing_figures.by_capacity((2.0,), models=models, **SMALL).capacity_factor.attrs["long_name"]
-
-
-def test_wrong_values_are_refused_before_anything_trains() -> None:
-    with pytest.raises(ConfigError, match=r"experts_per_patch \(t\) must be at most experts \(k\): got t=9, k=8"):
-        routing_figures.by_experts_per_patch((1, 9), **SMALL)
-    with pytest.raises(ValueError, match="capacity_factor"):
-        routing_figures.by_capacity((0.0,), **SMALL)
-    with pytest.raises(ValueError, match="a figure sets these itself"):
-        routing_figures.by_capacity((1.0,), model=RoutedMoE())

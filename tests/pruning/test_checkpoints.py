@@ -247,7 +247,6 @@ def test_a_trial_that_diverges_after_pruning_has_no_accuracy():
     """Its votes are NaN, or infinite."""
     one = fine_tune(run_of("expert-choice"))
     one.after.neurons[2, 0] = torch.inf
-    one.__dict__.pop("seen", None)
     kept = torch.ones(3, 8, dtype=torch.bool)
     assert one.accuracy(kept).isnan().tolist() == [False, False, True]
 
@@ -274,15 +273,11 @@ def test_with_l_1_the_change_of_the_routers_is_undefined(routing, start, precisi
 
 
 @EACH
-def test_a_number_of_steps_is_whole_and_not_negative(tuned, name):
+def test_a_number_of_steps_is_not_negative(tuned, name):
     one, kept = tuned[name], kept_by_chance(0)
-    sentence = "^fine-tuning steps must be a whole number >= 0: got steps="
     for ask in (one.tuned, one.accuracy):
-        with pytest.raises(ValueError, match=f"{sentence}-1$"):
+        with pytest.raises(ValueError, match=r"^fine-tuning steps must be a whole number >= 0: got steps=-1$"):
             ask(kept, -1)
-    for steps in (1.5, "many"):  # without the check of types, which only tests have
-        with pytest.raises(ValueError, match=f"{sentence}{steps!r}$"):
-            FineTuned._trained.__wrapped__(one, one.after, steps)
 
 
 @EACH

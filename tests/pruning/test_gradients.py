@@ -262,8 +262,13 @@ def test_routers_do_not_move_with_l_1(routing):
 
 @EACH_ROUTING
 def test_memory_that_is_used_again_does_not_show(routing):
-    """Whatever an earlier step, larger or smaller, has left in it."""
-    scratch = Scratch()
+    """Whatever an earlier step, larger or smaller, has left in it: here what is no number."""
+
+    class Spoilt(Scratch):
+        def __call__(self, name: str, like: Tensor, *shape: int) -> Tensor:
+            return super().__call__(name, like, *shape).fill_(torch.nan)
+
+    scratch = Spoilt()
     for tokens, batch, top in ((20, 9, 5), (9, 7, 3), (4, 1, 2), (12, 30, 5)):
         case = Case(make(routing, top=top), SMALL.replace(tokens=tokens), batch=batch)
         weights, sums = case.weights.clone(), case.weights.sums
@@ -271,8 +276,6 @@ def test_memory_that_is_used_again_does_not_show(routing):
         apply_step(weights, sums, step, scratch)
         wanted, *_ = case.found()
         assert torch.equal(weights.routers, wanted.routers) and torch.equal(weights.neurons, wanted.neurons)
-        for buffer in scratch._buffers.values():
-            buffer.fill_(torch.nan)
 
 
 @EACH_ROUTING

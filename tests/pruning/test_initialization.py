@@ -252,16 +252,3 @@ def test_branches_know_nothing_of_each_other():
     even = initialization.branch_of(10, 2) == 0
     assert torch.equal(both.routers[:, even], alone.routers[:, even])  # expert-choice: nobody knows of the others
     assert not torch.equal(both.routers[:, ~even], alone.routers[:, ~even])
-
-
-@pytest.mark.parametrize(
-    "start", [PLANTED, RandomStart(), BranchStart(tasks=2, steps=3, batch=4)], ids=lambda s: s.name
-)
-def test_a_checkpoint_is_that_of_its_seed_and_trial(start):
-    one, again = begun(start), begun(start)
-    assert torch.equal(one.routers, again.routers) and torch.equal(one.neurons, again.neurons)
-    run = Run(model=MODEL, task=TASK, start=start, trials=1, first_trial=2, seed=3, precision="float64", device="cpu")
-    alone = start_weights(run, run.trial_numbers, torch.device("cpu"), torch.float64)
-    torch.testing.assert_close(alone.routers[0], one.routers[2], rtol=1e-12, atol=1e-15)
-    torch.testing.assert_close(alone.neurons[0], one.neurons[2], rtol=1e-12, atol=1e-15)
-    assert len({row.numpy().tobytes() for row in one.routers}) == len(TRIALS)

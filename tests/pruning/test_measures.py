@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.pruning import Samples, TokenMoE, TokenTask, Weights, measures
+from moe_lab.pruning import Samples, TokenMoE, TokenTask, Weights
 from moe_lab.pruning.measures import MEASURES, Evaluation, evaluate, measure
 from moe_lab.pruning.select import pruned
 
@@ -134,14 +134,3 @@ def test_a_sample_that_nobody_answers_is_not_right():
     nothing = torch.zeros_like(votes)
     seen = Evaluation(votes, nothing, nothing, torch.tensor([[1.0, 1.0, -1.0]]))
     assert seen.output.tolist() == [[0, 0, -1]] and seen.accuracy().tolist() == pytest.approx([1 / 3])
-
-
-@EACH_ROUTING
-def test_looking_block_by_block_is_looking_at_once(routing, monkeypatch):
-    """More than one block of 16, the last one shorter."""
-    model, weights = TokenMoE(experts=4, neurons=3, top=2, routing=routing), random_layer(4, 11, 3)
-    samples = TASK.sample(50, trials=[0, 1], seed=3, dtype=torch.float64)
-    whole = evaluate(weights, samples, model, TASK)
-    monkeypatch.setattr(measures, "_BLOCK_SIZE", 1)
-    for one, other in zip(whole, evaluate(weights, samples, model, TASK), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-13, atol=1e-14)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -69,6 +70,11 @@ def test_among_equals_the_lower_number_stays():
     assert kept.tolist() == [[True, True, False, False, True, False, True, False]]
 
 
+def unchecked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function without the check of types that only tests have, and not all runs of them."""
+    return getattr(function, "__wrapped__", function)
+
+
 def test_no_score_ranks_last():
     nan = math.nan
     kept = kept_experts(torch.tensor([[nan, -5.0, 1, nan], [nan, nan, nan, nan]]), signs_of(2, 2), 0.5)
@@ -79,7 +85,7 @@ def test_no_score_ranks_last():
 def test_rho_is_a_share_below_one(share):
     sentence = r"^rho, the share of experts pruned, must be at least 0 and less than 1: got rho="
     with pytest.raises(ValueError, match=sentence + repr(share).replace(".", r"\.") + "$"):
-        pruned_counts.__wrapped__(share, (4, 4))  # without the check of types, which only tests have
+        unchecked(pruned_counts)(share, (4, 4))
 
 
 @pytest.mark.parametrize(
@@ -100,7 +106,7 @@ def test_counts_are_two_whole_numbers(counts):
     with pytest.raises(
         ValueError, match=r"^prune must be rho or two whole numbers, of the \+ and of the - group: got "
     ):
-        kept_experts.__wrapped__(torch.rand(1, 7), signs_of(4, 3), counts)
+        unchecked(kept_experts)(torch.rand(1, 7), signs_of(4, 3), counts)
 
 
 # --- the smaller layer ------------------------------------------------------------------------------------------------
@@ -222,4 +228,4 @@ def test_a_wrong_choice_of_experts_is_refused(name, routing):
 def test_shapes_that_belong_to_no_layer(routers, neurons):
     rule = r"^routers must be \(trials, k, d\) and neurons \(trials, k, d, m\), with k even: got routers=.*neurons="
     with pytest.raises(ValueError, match=rule):
-        Weights.unpruned.__wrapped__(Weights, torch.zeros(routers), torch.zeros(neurons))
+        unchecked(Weights.unpruned.__func__)(Weights, torch.zeros(routers), torch.zeros(neurons))

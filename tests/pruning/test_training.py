@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -25,7 +24,6 @@ from moe_lab.pruning import (
     train_run,
 )
 from moe_lab.pruning.learner import start_weights
-from moe_lab.pruning.measures import MEASURES
 from moe_lab.pruning.training import Training
 from tests.helpers.needs import needs_cuda
 from tests.pruning import oracle
@@ -120,13 +118,8 @@ def test_the_live_default_learns():
 
 
 @EACH
-def test_every_measure_is_there_with_its_axes(name):
+def test_at_step_zero_nothing_has_changed(name):
     first, *_, last = trained(name)
-    for snapshot in (first, last):
-        assert set(snapshot.values) == set(snapshot.measures) == set(MEASURES)
-        for measure, value in snapshot.values.items():
-            assert value.shape == ((3, 6) if MEASURES[measure].dims else (3,)), measure
-            assert snapshot.measures[measure] == MEASURES[measure] and MEASURES[measure].meaning
     assert np.isnan(first["train_loss"]).all() and np.isfinite(last["train_loss"]).all()
     assert not first["norm_change"].any() and not first["difference_norm"].any()
 
@@ -180,15 +173,14 @@ def compare_checkpoints(name, device):
 # --- divergence -----------------------------------------------------------------------------------------------------
 
 
-def broken(name: str, value: float, *trials: int, part: str = "routers", **changes: Any) -> list[Snapshot]:
-    """A run, with a weight of some trials broken after step 0."""
+def broken(name: str, value: float, part: str) -> list[Snapshot]:
+    """A run, with a weight of the second trial broken after step 0."""
     model, more = CASES[name]
-    training = Training(Run(model=model, task=TASK, **{**FAST, **more, "record_every": 2, **changes}))
+    training = Training(Run(model=model, task=TASK, **{**FAST, **more, "record_every": 2}))
     run = training.snapshots()
     snapshots = [next(run)]
     [group] = training.learners
-    for trial in trials:
-        getattr(group.weights, part)[trial, 0] = value
+    getattr(group.weights, part)[1, 0] = value
     group.sums.copy_(group.weights.sums)
     return [*snapshots, *run]
 
@@ -198,9 +190,7 @@ def broken(name: str, value: float, *trials: int, part: str = "routers", **chang
 @pytest.mark.parametrize("name", ["expert-choice", "token-choice", "hinge"])
 def test_a_diverged_trial_says_so_and_leaves_the_others_alone(name, value, part):
     whole = list(trained(name, record_every=2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run = broken(name, value, 1, part=part)
+    run = broken(name, value, part=part)
     for snapshot, wanted in zip(run[1:], whole[1:], strict=True):
         assert snapshot.diverged.tolist() == [False, True, False]
         assert snapshot.finished.tolist() == [wanted.finished[0], True, wanted.finished[2]]
@@ -208,14 +198,3 @@ def test_a_diverged_trial_says_so_and_leaves_the_others_alone(name, value, part)
         for measure, numbers in snapshot.values.items():
             assert np.isnan(numbers[1]).all(), measure
             np.testing.assert_array_equal(numbers[[0, 2]], wanted[measure][[0, 2]], err_msg=measure)  # bit for bit
-
-
-@pytest.mark.parametrize("measure", ["every", "last"])
-def test_all_trials_may_diverge(measure):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run = broken("expert-choice", np.nan, 0, 1, 2, measure=measure)
-    last = run[-1]
-    assert last.diverged.all() and last.finished.all() and last.step == 2, "a run of broken trials need not go on"
-    for name, value in last.values.items():
-        assert np.isnan(value).all(), name

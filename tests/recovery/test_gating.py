@@ -95,13 +95,6 @@ def test_both_kinds_of_gates_reach_the_rate_of_a_regular_model_and_softmax_errs_
     assert (far < 0.05).all()
 
 
-def test_wrong_values_are_one_sentence() -> None:
-    for arguments, sentence in (
-        ({"fitted": (1,)}, r"fitted must be at least experts \(k\): got fitted=1, k=2"),
-        ({"samples": (500,)}, "samples must have at least two values, for a rate"),
-        ({"last_gate": "one"}, "last_gate must be 'random' or 'zero': got last_gate='one'"),
-    ):
-        with pytest.raises(ValueError, match=sentence):
-            gating.gating_rates(**arguments)
+def test_other_gates_are_refused() -> None:
     with pytest.raises(ValueError, match="gate must be one of softmax, sigmoid: got gate='tanh'"):
         gating.gate_weights(*some(), "tanh")

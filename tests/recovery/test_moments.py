@@ -112,8 +112,9 @@ class TestInARun:
 class TestFigure:
     def test_theorem_3_on_a_fresh_seed(self):
         """What the package promises; the seed was used for nothing else."""
-        data = figures.gates_by_moments(gating="random", trials=20, seed=33)
+        data = figures.gates_by_moments(gating="random", trials=10, seed=33)
         assert data.gating_fit.dims == ("gating", "samples", "regressors", "algorithm", "trial")
+        assert data.attrs["paper"] == "gridlock2019, theorem 3"
         mean = data.gating_fit.mean("trial").squeeze("gating")
         few, plenty = mean.sel(samples=2000, regressors="true"), mean.sel(samples=20000)
         at = {name: float(few.sel(algorithm=name)) for name in GATES_ALONE}
@@ -122,13 +123,6 @@ class TestFigure:
         assert at["spectral"] > 0.984
         assert (plenty > 0.994).all()
         assert (data.regressor_fit.sel(regressors="true") > 1 - 1e-9).all()
-
-    def test_its_call_makes_it_again(self):
-        data = figures.gates_by_moments(300, "random", 2, 3, first_share=0.2, noise=0.2)
-        again = eval(data.attrs["call"], {"gates_by_moments": figures.gates_by_moments})
-        assert again.attrs == data.attrs
-        np.testing.assert_allclose(again.gating_fit, data.gating_fit, rtol=1e-9)
-        assert data.attrs["paper"] == "gridlock2019, theorem 3"
 
     def test_true_regressors_are_the_true_ones(self):
         how = {"task": {"experts": 2}, "settings": {"samples": 300}, "iterations": None}

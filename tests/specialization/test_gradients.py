@@ -44,7 +44,7 @@ class Form:
         with pytest.MonkeyPatch.context() as patch, as_on_accelerator() if self.there else nullcontext():
             if bound.rows is not None:
                 patches, d = bound.rows.rows.shape[2:]
-                patch.setattr(layer, "_NUMBERS_IN_CACHE", pairs * patches * (d + filters))
+                patch.setattr(layer, "NUMBERS_IN_CACHE", pairs * patches * (d + filters))
             yield
 
 
@@ -265,7 +265,7 @@ def test_any_step_is_autograds(drawn: tuple[SwitchMoE, ClusterTask, int, int, st
 @EACH_OBJECTIVE_AND_P
 @EACH_ACTIVATION
 def test_every_expert_on_every_sample(activation, objective, patches, monkeypatch):
-    monkeypatch.setattr(layer, "_SAMPLES_AT_ONCE", 17)
+    monkeypatch.setattr(layer, "SAMPLES_AT_ONCE", 17)
     model = make(activation, objective)
     case = Case(model, small(patches))
     everything = case.exact.patches()
@@ -354,7 +354,7 @@ def test_the_single_expert_is_adams(activation, patches, biases, monkeypatch):
     task = small(patches, scale=2)
     run = Run(model=model, task=task, samples=260, test_samples=10, trials=2, precision="float64", device="cpu")
     samples = task.sample(260, trials=(0, 1), seed=0, dtype=torch.float64)
-    monkeypatch.setattr(layer, "_NUMBERS_IN_CACHE", 2**12)  # several parts of samples
+    monkeypatch.setattr(layer, "NUMBERS_IN_CACHE", 2**12)  # several parts of samples
     learner = learners.SingleLearner(run, (0, 1))
     before = learner.weights.detach().clone()
     learner.advance(1)

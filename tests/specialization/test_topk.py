@@ -106,13 +106,9 @@ def test_all_experts_for_every_sample_leave_the_load_even() -> None:
     assert (last["dispatch"].sum((1, 2)) == 4 * 50).all()
 
 
-def test_every_measure_is_recorded_with_its_axes_and_meaning() -> None:
+def test_loads_and_agreement_are_those_of_the_dispatch() -> None:
     last = final(train(TopKMoE(experts=4, experts_per_sample=2, filters=4, shared=2), TASK, trials=2, steps=3, **SMALL))
     assert set(last.values) == set(MEASURES | TOP_K_MEASURES)
-    sizes = {"cluster": 3, "expert": 4, "shared_expert": 2}
-    for name, value in last.values.items():
-        assert value.shape == (2, *(sizes[dim] for dim in last.measures[name].dims)), name
-        assert last.measures[name].meaning
     received = last["dispatch"].sum(1)
     np.testing.assert_allclose(last["expert_load"], received / 100)
     np.testing.assert_allclose(last["agreement"], last["dispatch"].max(1).sum(1) / 100)

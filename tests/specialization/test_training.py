@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from moe_lab.core.training import Snapshot, final
+from moe_lab.core.training import final
 from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, train, train_run
 from moe_lab.specialization.mixture import initial_experts
 from moe_lab.specialization.model import stops_early
-from moe_lab.specialization.training import Training
 from tests.specialization import oracle
 
 TASK = ClusterTask(clusters=3, dimension=16, noise=0.5)
@@ -170,13 +168,13 @@ def test_the_authors_rule_for_stopping():
 
 def test_an_authors_trial_stops_and_stands_still():
     """No weights move after a trial's end, whatever the others do; the paper's objective has no such end."""
-    given = {**FAST, "samples": 300, "trials": 4, "steps": 300, "record_every": 1, "precision": "float64"}
-    model = SwitchMoE.authors(**SMALL, learning_rate=0.003)
+    given = {**FAST, "samples": 150, "trials": 4, "steps": 150, "record_every": 1, "precision": "float64"}
+    model = SwitchMoE.authors(**SMALL, learning_rate=0.006)
     snapshots = list(train(model, TASK.replace(scale=10), **given))
     last = snapshots[-1]
     assert last.finished.all() and not last.diverged.any()
-    assert len(set(last.steps.tolist())) > 1 and last.steps.min() < 300, "all ended together: the test says nothing"
-    assert last.step == last.steps.max() + (last.steps.max() < 300)  # the step that stops a trial is not taken
+    assert len(set(last.steps.tolist())) > 1 and last.steps.min() < 150, "all ended together: the test says nothing"
+    assert last.step == last.steps.max() + (last.steps.max() < 150)  # the step that stops a trial is not taken
     for trial, end in enumerate(last.steps.tolist()):
         at = snapshots[end]
         for snapshot in snapshots[end:]:
@@ -184,14 +182,14 @@ def test_an_authors_trial_stops_and_stands_still():
                 np.testing.assert_array_equal(snapshot[name][trial], at[name][trial], err_msg=name)
         stopped = snapshots[end + 1 : -1]  # from the step that was not taken on; the end is measured afresh
         assert len({float(snapshot["train_loss"][trial]) for snapshot in stopped}) <= 1
-        running = [snapshot for snapshot in snapshots if snapshot.step <= end and snapshot.step < 300]
+        running = [snapshot for snapshot in snapshots if snapshot.step <= end and snapshot.step < 150]
         assert not any(snapshot.finished[trial] for snapshot in running)
         losses = [float(snapshot["train_loss"][trial]) for snapshot in snapshots[1 : end + 1]]
         for i, loss in enumerate(losses[:-1]):
             best = min(losses[:i], default=np.inf)
             assert not (loss > best and (loss > best + 0.02 or loss <= 0.314))
     paper = SwitchMoE(**SMALL, learning_rate=0.03)
-    assert final(train(paper, TASK, **{**given, "record_every": 300})).steps.tolist() == [300] * 4
+    assert final(train(paper, TASK, **{**given, "record_every": 150})).steps.tolist() == [150] * 4
 
 
 # --- Snapshots ------------------------------------------------------------------------------------------------------
@@ -202,7 +200,6 @@ def test_step_zero_is_before_training(model):
     first, *_, last = train(model, TASK, **FAST)
     near = 0.5 if model.name == "single" else 1e-2  # the authors' loss is log 2 at margin 0, too
     assert abs(first["train_loss"] - np.log(2)).max() < near and (last["train_loss"] < first["train_loss"]).all()
-    assert set(first.values) == set(last.values) == set(first.measures)
     if model.name == "moe":
         assert not first["router_feature"].any() and not first["router_center"].any()
         if model.objective == "paper":  # no noise in tests, so that all samples tie, and go to the first expert
@@ -220,48 +217,6 @@ def test_a_result_says_why_it_stopped():
         run = Run(model=model, task=TASK, **default)
         assert run.last_step == steps and run.why_it_stops == f"after {steps} steps, the default: {model.why_it_stops}"
         assert next(train_run(run)).origin["stops"] == run.why_it_stops
-
-
-# --- divergence -----------------------------------------------------------------------------------------------------
-
-WILD = TASK.replace(scale=1e6)
-HUGE = SwitchMoE(**SMALL, initial_scale=1.0, router_learning_rate=1e9)
-
-
-@pytest.mark.parametrize("measure", ["every", "last"])
-def test_all_trials_may_diverge(measure):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run = list(train(HUGE, WILD, **FAST, record_every=2, measure=measure))
-    last = run[-1]
-    assert last.diverged.all() and last.finished.all() and last.step < 8, "a run of broken trials need not go on"
-    for name, value in last.values.items():
-        assert np.isnan(value).all(), name
-
-
-def broken(run: Run, *trials: int) -> list[Snapshot]:
-    """The Snapshots of a run, with a router (or the single expert) of some trials broken after step 0."""
-    training = Training(run)
-    snapshots_of_run = training.snapshots()
-    snapshots, group = [next(snapshots_of_run)], training.learners[0]
-    weights = group.state.routers if hasattr(group, "state") else group.weights.detach()
-    weights[list(trials), 0] = float("nan")
-    return [*snapshots, *snapshots_of_run]
-
-
-@EACH
-def test_a_diverged_trial_says_so_and_leaves_the_others_alone(model):
-    whole = list(train(model, TASK, **FAST, record_every=2))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        run = broken(Run(model=model, task=TASK, **FAST, record_every=2), 0)
-    for snapshot, wanted in zip(run[1:], whole[1:], strict=True):
-        assert snapshot.diverged.tolist() == [True, False, False]
-        assert snapshot.finished.tolist() == [True, *wanted.finished[1:]]
-        assert snapshot.steps.tolist() == [2, wanted.step, wanted.step]
-        for name, value in snapshot.values.items():
-            assert np.isnan(value[0]).all(), name
-            np.testing.assert_array_equal(value[1:], wanted[name][1:], err_msg=name)  # bit for bit
 
 
 class _Renamed(SwitchMoE):

@@ -17,6 +17,7 @@ from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, descend
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE
+from moe_lab.vision import WRN, Mixture, PatchWRN, QuadrantTask, SmallCNN, TurnTask, patches, rotation
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ CLUSTERS = {"samples": 600, "test_samples": 290, "steps": 10, "record_every": 5,
 TOKENS = {"steps": 12, "batch": 8, "test_samples": 90, "record_every": 5, **COMMON}
 MIXTURES = {"samples": 400, "record_every": 3, **COMMON}
 DESCENTS = {"batch": 256, "record_every": 10, **COMMON}
+IMAGES = {"samples": 25, "test_samples": 20, "epochs": 2, "record_every": 2, **COMMON}
 
 PATTERNS = PatternTask(patches=8, dimension=12, pattern_sets=24, distractors=2)
 DIGITS = DigitTask(patches=6)
@@ -108,6 +110,17 @@ LOSSES = {
     "L_log": LogLoss(steps=30),
     "L_log after L4": LogLoss(regressors=L4Loss(steps=20), steps=15),
 }
+NETWORK = SmallCNN(batch_size=10)
+NETWORKS = {
+    "one network, normalized": NETWORK.replace(optimizer="normalized"),
+    "one network, momentum": NETWORK.replace(optimizer="sgd"),
+    "one network, Adam": NETWORK.replace(optimizer="adam"),
+    "mixture": Mixture(expert=NETWORK.replace(optimizer="normalized")),
+    "mixture, momentum": Mixture(expert=NETWORK.replace(optimizer="sgd")),
+    "mixture, Adam": Mixture(balance=0.1, expert=NETWORK.replace(optimizer="adam")),
+    "mixture at random": Mixture(routing="random", expert=NETWORK),
+    "mixture with an oracle": Mixture(routing="oracle", expert=NETWORK),
+}
 
 OF_PATCHES = {
     f"{name}, {task}": Case(patch_routing.train, model, PATCH_TASKS[task], PATCHES, "alignment")
@@ -132,7 +145,14 @@ OF_MIXTURES = {
     for task in MIXTURE_TASKS
 }
 OF_LOSSES = {f"loss {name}": Case(descend, model, LOSS_TASK, DESCENTS, "rows") for name, model in LOSSES.items()}
-ALL = OF_PATCHES | OF_ROUTINGS | OF_CLUSTERS | OF_TOKENS | OF_MIXTURES | OF_LOSSES
+OF_IMAGES = {
+    **{name: Case(rotation.train, model, TurnTask(), IMAGES, "train_loss") for name, model in NETWORKS.items()},
+    "kept patches": Case(
+        patches.train, PatchWRN(trunk="plain", batch_size=10), QuadrantTask(), IMAGES, "kept_in_object"
+    ),
+    "wide residual network": Case(patches.train, WRN(trunk="plain", batch_size=10), QuadrantTask(), IMAGES),
+}
+ALL = OF_PATCHES | OF_ROUTINGS | OF_CLUSTERS | OF_TOKENS | OF_MIXTURES | OF_LOSSES | OF_IMAGES
 
 
 def each(cases: dict[str, Case]) -> pytest.MarkDecorator:

@@ -126,14 +126,6 @@ def test_a_step_is_plain_sgd_on_the_batch() -> None:
     np.testing.assert_allclose(last["test_accuracy"], right.double().mean().item())
 
 
-@pytest.mark.parametrize("model", [SMALL, SMALL.replace(gates="random"), WRN(trunk="plain", batch_size=8)])
-def test_a_trial_is_the_same_alone_or_among_others(model: PatchWRN | WRN) -> None:
-    together = final(train(model, QuadrantTask(), trials=3, precision="float64", **TINY))
-    alone = final(train(model, QuadrantTask(), trials=1, first_trial=2, precision="float64", **TINY))
-    for name, value in alone.values.items():
-        np.testing.assert_allclose(together[name][2:], value, rtol=0, atol=1e-12, err_msg=name)
-
-
 def test_kept_share_counts_the_cells_of_the_masks() -> None:
     last = final(train(SMALL, QuadrantTask(), **{**TINY, "trials": 2, "examples": 10}))
     kept, gates = last["example_kept"], last["example_gates"]
@@ -146,12 +138,6 @@ def test_kept_share_counts_the_cells_of_the_masks() -> None:
     )
     np.testing.assert_allclose(last["chance"], 0.25)
     assert "kept_in_object" not in final(train(WRN(trunk="plain"), QuadrantTask(), **TINY, trials=1)).values
-
-
-def test_a_diverged_trial_says_so() -> None:
-    last = final(train(SMALL.replace(learning_rate=1e3), QuadrantTask(noise=10), trials=1, **{**TINY, "epochs": 40}))
-    assert last.diverged.all() and last.finished.all() and np.isnan(last["test_accuracy"]).all()
-    assert last.steps[0] < 40 * 3
 
 
 def test_learned_gates_find_the_object_and_solve_the_task() -> None:

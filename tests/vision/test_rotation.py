@@ -159,21 +159,6 @@ def test_normalised_gradients_have_length_one_for_each_expert() -> None:
 
 # --- training -------------------------------------------------------------------------------------------------------
 
-MODELS = (
-    SmallCNN(optimizer="sgd"),
-    Mixture(balance=0.1),
-    Mixture(routing="random"),
-    Mixture(routing="oracle", expert=SmallCNN(optimizer="normalized")),
-)
-
-
-@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.code())
-def test_a_trial_is_the_same_alone_or_among_others(model: SmallCNN | Mixture) -> None:
-    together = final(train(model, TurnTask(), trials=3, precision="float64", **TINY))
-    alone = final(train(model, TurnTask(), trials=1, first_trial=2, precision="float64", **TINY))
-    for name, value in alone.values.items():
-        np.testing.assert_allclose(together[name][2:], value, rtol=0, atol=1e-12, err_msg=name)
-
 
 def test_steps_of_adam_and_the_router_are_those_of_a_plain_loop() -> None:
     """Two steps of a mixture written out, with the loss from logits that every expert computes."""
@@ -201,12 +186,6 @@ def test_steps_of_adam_and_the_router_are_those_of_a_plain_loop() -> None:
     test = task.sample(20, trials=[0], seed=0, split="test", dtype=torch.float64)
     expert = network.router(test.images[0].flatten(1)).argmax(1)
     np.testing.assert_array_equal(last["example_expert"][0], expert[:5])
-
-
-def test_a_diverged_trial_says_so() -> None:
-    model = SmallCNN(optimizer="sgd", learning_rate=1e3, weight_decay=10)
-    last = final(train(model, TurnTask(noise=10), trials=1, **{**TINY, "epochs": 40}))
-    assert last.diverged.all() and np.isnan(last["test_accuracy"]).all() and last.steps[0] < 80
 
 
 @pytest.mark.parametrize(("kind", "low", "high"), [("leaky", 0.99, 1.0), ("jittered", 0.9, 0.985)])

@@ -31,12 +31,16 @@ def test_a_v_moe_trains_on_a_second_device_as_on_the_cpu(name: str) -> None:
     """In float32, as it always trains, with a learning rate that changes from step to step."""
     wanted = list(Training(V_MOES[name]).snapshots())
     with second_device() as device:
-        training = Training(V_MOES[name].replace(device=device.name))
-        compare(list(training.snapshots()), wanted, 1e-4)
-        device.waits.clear()
-        training._advance()
-        assert not device.waits and training._sound
-    assert device.captures == 1 and len({float(one["train_loss"][0]) for one in wanted[1:]}) == 3
+        there = V_MOES[name].replace(device=device.name)
+        compare(list(Training(there).snapshots()), wanted, 1e-4)
+        assert device.captures == 1
+        waits = []
+        for steps in (3, 6):
+            device.waits.clear()
+            assert len(list(Training(there.replace(steps=steps, record_every=steps)).snapshots())) == 2
+            waits.append(device.waits.copy())
+        assert waits[0] == waits[1], "more steps between two Snapshots wait for nothing more"
+    assert len({float(one["train_loss"][0]) for one in wanted[1:]}) == 3
 
 
 @needs_cuda

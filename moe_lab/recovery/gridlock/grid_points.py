@@ -34,7 +34,7 @@ VERDICTS = {
     "converged": Measure((), "", "1 where the error fell by less than `gain` in the last `window` iterations"),
     **FITS,
 }
-_FIXED = 1e-10  # a move of all parameters, in an iteration, below which EM is at a fixed point
+FIXED = 1e-10  # a move of all parameters, in an iteration, below which EM is at a fixed point
 
 
 def fit_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> Iterator[dict[str, np.ndarray]]:
@@ -219,7 +219,7 @@ def _until_some_are_fixed(
         with threads_for(0, samples.x.device):  # not across a yield
             after = next(steps).state
         moved = [(a - b).abs().flatten(1).amax(1) for a, b in zip(after, before, strict=True)]
-        fixed = torch.maximum(*moved) < _FIXED
+        fixed = torch.maximum(*moved) < FIXED
         before = after
         yield State(*(whole.index_copy(0, rows, new) for whole, new in zip(state, after, strict=True))), fixed
         if (not there or number % 8 == 0) and int(fixed.sum()) * (2 if there else 4) >= len(rows):

@@ -108,7 +108,7 @@ def figure6(
     with threads_for(0, torch.device("cpu")):
         for number in range(trials):
             split = split_rows(data, seed, number)
-            errors[:, number] = [_error(name, split, task, iterations, seed) for name in names]
+            errors[:, number] = [error_of(name, split, task, iterations, seed) for name in names]
     about = {"long_name": "mean squared error on test rows, target scaled to (-1, 1)"}
     coords = {"algorithm": list(names), "trial": np.arange(trials)}
     result = xr.Dataset({"test_error": (("algorithm", "trial"), errors, about)}, coords)
@@ -162,7 +162,8 @@ def split_rows(data: Regression, seed: int, number: int) -> Split:
     return Split(number, *scaled(train), *scaled(test))
 
 
-def _error(name: str, split: Split, task: MixtureTask, iterations: int, seed: int) -> float:
+def error_of(name: str, split: Split, task: MixtureTask, iterations: int, seed: int) -> float:
+    """Computes a predictor's mean squared error on the test rows; NaN if it has no start."""
     if name == "variance":
         return float(split.test_y.var(correction=0))
     try:

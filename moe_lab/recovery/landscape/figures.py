@@ -270,6 +270,7 @@ def gate_sharpness(
     """
     betas = tuple(float(beta) for beta in sharpness)
     require(len(betas) > 0 and cells >= 1, "sharpness must have a value, and cells be at least 1", sharpness=betas)
+    require(len(set(betas)) == len(betas), "values of sharpness must differ", sharpness=betas)
 
     def gaps(convention: str) -> np.ndarray:  # (sharpness, cell, sample)
         models = [GRU.random(units, inputs, seed=seed + cell, convention=convention) for cell in range(cells)]

@@ -14,7 +14,6 @@ from moe_lab.recovery.em import em
 from moe_lab.recovery.gridlock import JointEM, Spectral, figures, grid_points, training
 from moe_lab.recovery.gridlock.published import PLACES, REPLICATION, published
 from moe_lab.recovery.gridlock.recipes import METHODS, method_of, run_of
-from moe_lab.recovery.gridlock.run import Run
 from moe_lab.recovery.tensor import RankError
 
 SMALL = {"trials": 3, "seed": 7, "samples": 400}
@@ -174,40 +173,3 @@ class TestPublished:
     def test_every_figure_says_what_replicates(self) -> None:
         assert set(PLACES) < set(REPLICATION)
         assert {"figure 3", "figure 4", "figure 5", "figure 6", "section 4.3"} <= set(REPLICATION)
-
-
-class TestAskedWrongly:
-    @pytest.mark.parametrize(
-        ("call", "says"),
-        [
-            (lambda: figures.table2(gating="curved"), "gating.*got gating='curved'"),
-            (lambda: figures.table2(methods="magic"), "a method must be one of orth-als, .*got method='magic'"),
-            (lambda: figures.table2(methods=()), "axis algorithm must have at least one value"),
-            (lambda: figures.table2(methods=("spectral", "spectral")), "axis algorithm must differ"),
-            (lambda: figures.table2(samples=10), "samples .n. must be at least dimension .d. times experts .k."),
-            (lambda: figures.table2(noise=0.0), "noise .sigma. must be greater than 0"),
-            (lambda: figures.table2(device="abacus"), "device must be"),
-            (lambda: figures.table2(precision="float16"), "precision must be"),
-            (lambda: figures.table2(record_every=2), "sets these itself"),
-            (lambda: figures.table1(first_share=1.0), "first_share .p. must be less than 1"),
-            (lambda: figures.stuck_rate(k=17), "dimension .d. must be at least experts .k."),
-            (lambda: figures.stuck_rate(methods="spectral"), "methods must be among spectral.em"),
-            (lambda: figures.stuck_rate(joint_iterations=10), "iterations must be at least window"),
-            (lambda: figures.stuck_rate(window=0), "window must be at least 1"),
-            (lambda: figures.stuck_rate(gain=1.0), "gain must be between 0 and 1"),
-            (lambda: figures.stuck_rate(regressors="square"), "regressors.*got regressors='square'"),
-            (lambda: figures.figure3(iterations=0), "iterations must be at least 1"),
-            (lambda: figures.figure3(gate_iterations=0), "gate_iterations must be at least 1"),
-            (lambda: figures.figure3(methods="em-from-truth"), "always computed, as best_error"),
-            (lambda: figures.figure4(samples=()), "axis samples must have at least one value"),
-            (lambda: figures.figure5(activation="step"), "activation .g. must be one of .*got g='step'"),
-            (lambda: published("table 3"), "place must be one of table 1, table 2"),
-        ],
-    )
-    def test_is_one_sentence_before_anything_runs(self, call, says: str, monkeypatch) -> None:
-        drawn: list[Run] = []
-        monkeypatch.setattr(grid_points, "samples_of", drawn.append)
-        with pytest.raises(ValueError, match=says) as error:
-            call()
-        assert "\n" not in str(error.value)
-        assert drawn == []

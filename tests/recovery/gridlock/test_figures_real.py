@@ -65,7 +65,7 @@ def test_a_planted_mixture_is_predicted_by_what_starts_from_moments() -> None:
     split = real.Split(0, drawn.x[:, :3000], drawn.y[:, :3000], drawn.x[:, 3000:], drawn.y[:, 3000:])
     ideal = real.predict(State(drawn.truth.regressors, drawn.truth.gates), split.test_x)
     least = float((ideal - split.test_y).square().mean())
-    errors = {name: real._error(name, split, task, 30, 0) for name in real.PREDICTORS}
+    errors = {name: real.error_of(name, split, task, 30, 0) for name in real.PREDICTORS}
     for name in ("spectral", "spectral-scaled", "spectral+em"):
         assert errors[name] < 1.05 * least
     assert least < 0.9 * errors["ridge"] < errors["variance"]
@@ -119,28 +119,9 @@ def test_portfolios_keep_five_of_six_weights(tmp_path: Path) -> None:
 
 
 def test_a_division_without_a_start_is_nan(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*_: object) -> State:
+    def refused(*_: object, **named: object) -> State:
         raise RankError("T2 must have k=3 positive eigenvalues")
 
-    monkeypatch.setattr(real, "_spectral_start", refused)
+    monkeypatch.setattr(real, "find_regressors", refused)
     data = figures.figure6(trials=1, methods=("variance", "spectral", "spectral+em"))
     assert np.isnan(data.test_error.values[:, 0]).tolist() == [False, True, True]
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: figures.figure6("stocks"), "source must be one of diabetes, airfoil, concrete, portfolio"),
-        (lambda: figures.figure6(methods="lasso"), "methods must be among variance, ridge"),
-        (lambda: figures.figure6(methods=()), "axis algorithm must have at least one value"),
-        (lambda: figures.figure6(iterations=0), "iterations must be at least 1"),
-        (lambda: figures.figure6(k=11), "dimension .d. must be at least experts .k."),
-        (lambda: figures.figure6(noise=0.0), "noise .sigma. must be greater than 0"),
-        (lambda: figures.figure6(path="x.csv"), "diabetes is embedded: leave out path"),
-    ],
-)
-def test_wrong_input_is_one_sentence(call, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(real, "split_rows", None)
-    with pytest.raises(ValueError, match=says) as error:
-        call()
-    assert "\n" not in str(error.value)

@@ -7,13 +7,10 @@ import json
 import numpy as np
 import pytest
 import xarray as xr
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
-from moe_lab.drawing import theme
 from moe_lab.recovery.gridlock import method_names, plots
 from moe_lab.recovery.gridlock.published import published
+from tests.helpers.on_axes import drawn, lines, words
 
 SPECTRAL = ["orth-als", "spectral", "spectral+em"]
 METHODS = ["spectral", "spectral+em", "joint-em", "joint-em-gradient"]
@@ -96,49 +93,12 @@ def real() -> xr.Dataset:
     return xr.Dataset({"test_error": (("algorithm", "trial"), values)}, {"algorithm": names}, more)
 
 
-ALL = {
-    "table 1": lambda: table("table 1"),
-    "table 2": table,
-    "section 4.3": stuck,
-    "section 4.3, a map": stuck_map,
-    "theorem 3": gates,
-    "figure 3": lambda: curves("figure 3"),
-    "figure 4": curves,
-    "figure 5": lambda: curves("figure 5"),
-    "figure 6": real,
-}
-
-
-def render(page: Figure) -> np.ndarray:
-    canvas = FigureCanvasAgg(page)
-    canvas.draw()
-    return np.asarray(canvas.buffer_rgba()).copy()
-
-
-def drawn(data: xr.Dataset, count: int) -> list[Axes]:
-    """The axes after drawing onto Axes of one's own."""
-    page = theme.figure()
-    axes = page.subplots(1, count)
-    assert plots.PICTURES.kind_of(data).draw(data, axes) is None
-    render(page)
-    return page.axes
-
-
-def lines(axes: Axes, gid: str) -> list[np.ndarray]:
-    found = [line for line in axes.get_lines() if line.get_gid() == gid]
-    return [np.array([line.get_xdata(), line.get_ydata()], dtype=float) for line in found]
-
-
-def words(axes: Axes) -> list[str]:
-    return [text.get_text().strip() for text in axes.texts]
-
-
 @pytest.mark.parametrize("place", ["table 1", "table 2"])
 def test_tables_show_every_trial_every_median_and_what_is_published(place: str) -> None:
     data = table(place)
     across = str(data.regressor_fit.dims[0])
     theirs = published(place)
-    for axes, name in zip(drawn(data, 2), ("regressor_fit", "gating_fit"), strict=True):
+    for axes, name in zip(drawn(plots.PICTURES, data), ("regressor_fit", "gating_fit"), strict=True):
         cells = data[name].stack(cell=("algorithm", across)).transpose("cell", "trial").values
         marks, bars = lines(axes, "trials"), lines(axes, "median")
         assert len(marks) == len(bars) == len(cells) == 6
@@ -155,13 +115,13 @@ def test_tables_show_every_trial_every_median_and_what_is_published(place: str) 
 def test_values_below_the_axis_are_counted() -> None:
     data = table()
     data["regressor_fit"][0, 0, 0] = 0.2
-    left, right = drawn(data, 2)
+    left, right = drawn(plots.PICTURES, data)
     assert any("1 trials lie below" in word for word in words(left))
     assert not any("below" in word for word in words(right))
 
 
 def test_stuck_trials_are_crossed_out_and_counted() -> None:
-    left, right = drawn(stuck(), 2)
+    left, right = drawn(plots.PICTURES, stuck())
     (cross,) = [mark[1] for mark in lines(left, "stuck") if mark.size]
     np.testing.assert_array_equal(cross, [5.0, 4.0])
     bars = {(patch.get_gid(), round(-patch.get_y() - 0.31)): patch.get_width() for patch in right.patches}
@@ -171,7 +131,7 @@ def test_stuck_trials_are_crossed_out_and_counted() -> None:
 
 
 def test_many_sizes_are_a_map_of_what_became_of_the_trials() -> None:
-    _, right = drawn(stuck_map(), 2)
+    _, right = drawn(plots.PICTURES, stuck_map())
     cells = {(round(text.get_position()[0]), round(text.get_position()[1])): [] for text in right.texts}
     for text in right.texts:
         x, y = text.get_position()
@@ -185,7 +145,7 @@ def test_many_sizes_are_a_map_of_what_became_of_the_trials() -> None:
 
 def test_gates_are_angles_of_every_trial() -> None:
     data = gates()
-    for axes, gating in zip(drawn(data, 2), data.gating.values, strict=True):
+    for axes, gating in zip(drawn(plots.PICTURES, data), data.gating.values, strict=True):
         fit = data.gating_fit.sel(gating=gating).stack(cell=("algorithm", "samples", "regressors"))
         marks, bars = lines(axes, "trials"), lines(axes, "median")
         assert len(marks) == len(bars) == 12
@@ -197,10 +157,10 @@ def test_gates_are_angles_of_every_trial() -> None:
     assert "n = 2,000: moments 0.959 to 0.969, centred" in plots.caption(data)
 
 
-@pytest.mark.parametrize(("place", "count"), [("figure 4", 2), ("figure 5", 4)])
-def test_curves_are_all_trials_their_medians_and_the_least_error(place: str, count: int) -> None:
+@pytest.mark.parametrize("place", ["figure 4", "figure 5"])
+def test_curves_are_all_trials_their_medians_and_the_least_error(place: str) -> None:
     data = curves(place)
-    for axes, point in zip(drawn(data, count), method_names.points_across(data), strict=True):
+    for axes, point in zip(drawn(plots.PICTURES, data), method_names.points_across(data), strict=True):
         thin, thick = lines(axes, "trials"), lines(axes, "median")
         assert (len(thin), len(thick)) == (12, 4)
         for line, method in zip(thick, METHODS, strict=True):
@@ -213,14 +173,14 @@ def test_curves_are_all_trials_their_medians_and_the_least_error(place: str, cou
 
 def test_figure_3_has_the_gates_first() -> None:
     data = curves("figure 3")
-    first, *rest = drawn(data, 3)
+    first, *rest = drawn(plots.PICTURES, data)
     assert len(lines(first, "median")) == 2 and len(rest) == 2
     np.testing.assert_allclose(lines(first, "median")[0], [np.arange(4), np.linspace(0.2, 1, 4)])
     assert {"spectral + EM", "joint EM", "EM from the truth"} <= set(words(rest[-1]))
 
 
 def test_figure_6_says_medians_and_what_lies_beyond() -> None:
-    (axes,) = drawn(real(), 1)
+    (axes,) = drawn(plots.PICTURES, real())
     told = [text.get_text() for text in axes.texts if text.get_gid() == "median"]
     assert told == ["0.210", "0.070", "0.400  (1 beyond)", "0.055  (1 without a start)"]
     np.testing.assert_allclose([bar[0, 0] for bar in lines(axes, "median")], [0.21, 0.07, 0.4, 0.055])
@@ -228,7 +188,7 @@ def test_figure_6_says_medians_and_what_lies_beyond() -> None:
 
 def test_a_median_of_figure_6_stands_where_it_is_written_though_half_the_errors_lie_beyond() -> None:
     values = {"test_error": (("algorithm", "trial"), np.array([[0.1, 0.2, 0.3, 9.0], [0.01, 0.02, 0.03, 0.04]]))}
-    (axes,) = drawn(xr.Dataset(values, {"algorithm": ["spectral", "ridge"]}, real().attrs), 1)
+    (axes,) = drawn(plots.PICTURES, xr.Dataset(values, {"algorithm": ["spectral", "ridge"]}, real().attrs))
     np.testing.assert_allclose([bar[0, 0] for bar in lines(axes, "median")], [0.25, 0.025])
 
 

@@ -51,7 +51,7 @@ def test_joint_em_finds_a_small_mixture():
 def test_snapshots_tell_what_the_estimates_are(model):
     """Every measure of the last Snapshot, from the parameters that the run ends with."""
     run = Run(model=model, task=TASK, **FAST)
-    first, *_, last = train_run(run)
+    *_, last = train_run(run)
     samples, state = training.recover(run)
     truth = samples.truth
     assert last["regressor_fit"] == pytest.approx(measures.regressor_fit(state.regressors, truth.regressors))
@@ -62,8 +62,6 @@ def test_snapshots_tell_what_the_estimates_are(model):
     diagonal = np.diagonal(last["cosines"], axis1=1, axis2=2)
     assert (diagonal.min(1) <= last["regressor_fit"] + 1e-9).all() and last["cosines"].shape == (3, 2, 2)
     assert last["gate_cosines"].shape == (3, 1)
-    assert set(first.values) == set(last.values) == set(first.measures)
-    assert all(value.shape[0] == 3 for value in last.values.values())
 
 
 @pytest.mark.parametrize("name", ["spectral", "orth-als", "joint"])
@@ -97,25 +95,6 @@ def test_recover_is_the_end_of_the_run():
         *_, (_, _, watched) = training.states(run, samples)
         for one, two in zip(watched, training.recover(run)[1], strict=True):
             torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
-
-
-def test_a_trial_that_breaks_says_so_and_leaves_the_others_alone(monkeypatch):
-    """Gradient EM with a wild step does not break; so one trial's labels are made infinite."""
-    run = Run(model=JointEM(iterations=4), task=TASK, **FAST)
-    whole = final(train_run(run))
-    draw = training.samples_of
-
-    def broken(run):
-        samples = draw(run)
-        samples.y[1, 0] = torch.inf
-        return samples
-
-    monkeypatch.setattr(training, "samples_of", broken)
-    last = final(train_run(run))
-    assert last.diverged.tolist() == [False, True, False] and last.finished.all()
-    for name, value in last.values.items():
-        assert np.isnan(value[1]).all(), name
-        np.testing.assert_allclose(value[[0, 2]], whole[name][[0, 2]], rtol=1e-9, err_msg=name)
 
 
 def test_single_precision_stays_close():

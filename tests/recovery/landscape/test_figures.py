@@ -144,32 +144,3 @@ class TestSurface:
         data = figures.loss_surface("l2", "path", resolution=3, samples=50, steps=50, dimension=5)
         length = np.hypot(data.path_u - data.path_u[-1], data.path_v - data.path_v[-1])
         assert float(data.off.max()) < 0.5 * float(length.max())
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda: figures.l4_against_l2(steps=0), "steps must be at least 1"),
-        (lambda: figures.l4_against_l2(every=0), "record_every must be at least 1"),
-        (lambda: figures.l4_against_l2(record_every=3), r"a figure sets these itself: got settings=\['record_every'\]"),
-        (lambda: figures.l4_against_l2(dimension=1), "dimension .d. must be"),
-        (lambda: figures.l4_against_l2(first_share=0.5), "L4 needs inputs from N.0, I"),
-        (lambda: figures.small_batches(batches=()), "batches must be different batch sizes"),
-        (lambda: figures.small_batches(batches=(64, 64)), "batches must be different batch sizes"),
-        (lambda: figures.gate_sharpness(()), "sharpness must have a value"),
-        (lambda: figures.gate_sharpness((0.0,)), r"sharpness .beta. must be greater than 0"),
-        (lambda: figures.loss_surface("l3"), "loss must be 'L4' or 'l2': got loss='l3'"),
-        (lambda: figures.loss_surface(resolution=1), "resolution must be from 2 to 1001: got resolution=1"),
-        (lambda: figures.loss_surface(samples=0), "samples must be at least 1"),
-        (lambda: figures.loss_surface("L4", regressors="random"), "L4's solutions are known.*plane='path'"),
-        (lambda: figures.loss_surface("l2", experts=5, dimension=12), "at most 4 experts: got k=5"),
-    ],
-)
-def test_asked_wrongly_is_one_sentence_before_anything_is_descended(call, says, monkeypatch):
-    ran = []
-    for module in ("figures", "surface"):
-        monkeypatch.setattr(f"moe_lab.recovery.landscape.{module}.descend_run", ran.append)
-    with pytest.raises(ValueError, match=says) as error:
-        call()
-    assert "\n" not in str(error.value)
-    assert ran == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import torch
 
 from moe_lab.core.config import ConfigError
 from moe_lab.core.training import collect, final
-from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.run import PAPER_TASK, RECIPES, L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.recovery.landscape.training import descend, sample_batches
@@ -19,26 +17,9 @@ from moe_lab.recovery.transforms import InvalidActivationError
 
 TASK = PAPER_TASK.replace(dimension=5)
 SMALL: dict[str, Any] = {"batch": 256, "trials": 3, "seed": 2, "record_every": 10}
-MODELS = {
-    "L4": L4Loss(steps=30),
-    "L4, population": L4Loss(steps=30, population=True),
-    "l2": L2Loss(steps=30),
-    "L_log, true": LogLoss(steps=30),
-    "L_log, L4": LogLoss(regressors=L4Loss(steps=20), steps=15),
-}
-EACH_MODEL = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS.keys())
 
 
 class TestWhatIsYielded:
-    @EACH_MODEL
-    def test_a_trial_alone_is_the_trial_among_three(self, model):
-        among = collect(descend(model, TASK, **SMALL))
-        alone = collect(descend(model, TASK, **(SMALL | {"trials": 1}), first_trial=1))
-        for name in among.data_vars:
-            rows = among[name].isel(trial=[1])
-            np.testing.assert_allclose(rows, alone[name], rtol=1e-8, atol=1e-10, err_msg=name)
-        assert np.ptp(among.rows.isel(step=-1).values, axis=0).min() > 0
-
     def test_steps_and_labels(self):
         data = collect(descend(L4Loss(steps=25), TASK, **SMALL))
         assert data.step.values.tolist() == [0, 10, 20, 25]
@@ -59,13 +40,6 @@ class TestWhatIsYielded:
         first = collect(descend(L4Loss(steps=25), TASK, **SMALL)).isel(step=-1)
         np.testing.assert_allclose(abs(regressors), abs(first.regressors), atol=1e-12)
         np.testing.assert_allclose(last.regressor_error, first.regressor_error, atol=1e-12)
-
-    def test_a_run_is_made_again_from_its_call(self):
-        first = collect(descend(L2Loss(steps=12), TASK, **SMALL))
-        names = {"descend": descend, "L2Loss": L2Loss, "MixtureTask": MixtureTask}
-        again = collect(eval(first.attrs["call"], names))  # our own words
-        assert again.identical(first)
-        assert json.loads(first.attrs["config"])[0]["model"]["kind"] == "L2Loss"
 
     def test_one_step_is_rate_times_the_clipped_gradient(self):
         run = LossRun(
@@ -114,7 +88,7 @@ class TestRecipes:
         """All within .002 (section 4), and gates from these regressors nearly as good as from true ones."""
         fresh, found = RECIPES["fresh"], {}
         for name, model in (("L4", fresh.model), ("true", None)):
-            end = final(descend(LogLoss(regressors=model), PAPER_TASK, trials=3, seed=11, record_every=10**6))
+            end = final(descend(LogLoss(regressors=model), PAPER_TASK, trials=2, seed=11, record_every=10**6))
             assert (end["regressor_error"] <= 0.002).all()
             found[name] = end["gating_error"].mean()
         assert found["L4"] < found["true"] + 0.003
@@ -175,16 +149,6 @@ class TestDivergence:
         kept = int(np.flatnonzero(~lost)[0])
         alone = collect(descend(model, TASK, **(settings | {"trials": 1}), first_trial=kept))
         np.testing.assert_allclose(alone.rows[:, 0], data.rows[:, kept], rtol=1e-8)
-
-    def test_a_run_whose_trials_have_all_diverged_ends(self):
-        *_, end = descend(L4Loss(clip=None, rate=100.0, cosine=False), TASK, **SMALL)
-        assert end.diverged.all() and end.finished.all() and end.step < 100
-        assert np.isnan(end["loss"]).all()
-
-    def test_regressors_that_diverged_give_no_gates(self):
-        model = LogLoss(regressors=L4Loss(clip=None, rate=100.0, steps=20), steps=5)
-        *_, end = descend(model, TASK, **SMALL)
-        assert end.diverged.all()
 
 
 @pytest.mark.parametrize(
