@@ -11,8 +11,7 @@ from torch import Tensor
 
 from moe_lab.core.trials import stream
 from moe_lab.recovery.data import MixtureTask, Samples
-from moe_lab.recovery.em import Moments
-from moe_lab.recovery.landscape.losses import projected
+from moe_lab.recovery.em import Moments, projected
 from moe_lab.recovery.measures import unit
 from moe_lab_papers.readers import reader
 from moe_lab_papers.recovery_lemmas import concavity
