@@ -9,7 +9,7 @@ from torch import Tensor
 
 from benchmarks.measure import Result, in_turns, ratio
 from benchmarks.plain import gathered_joint_step
-from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.joint import JointRules, by_expert, joint_step
 
 N, D, K, M, L, B, RATE = 16, 784, 8, 40, 6, 20, 2.0
 
@@ -21,19 +21,14 @@ def run(tiny: bool = False) -> list[Result]:
     weights = torch.randn(1, M + K, D, generator=draw) / M**0.5
     labels = torch.arange(B)[None] % 2
     outputs = torch.randn(1, M, 1, generator=draw)
-    rules = models.joint_rules(
-        outputs / L,
-        torch.as_tensor(models.membership(M, [K])).float(),
-        torch.tensor([L]),
-        torch.full((1, 1, 1), RATE),
-    )
+    rules = JointRules(by_expert(outputs / L, [K]), torch.tensor([L]), torch.full((1, 1, 1), RATE))
     slope = torch.randn(1, M + K, B * N, generator=draw)
     hidden = weights[0, :M].view(K, M // K, D).clone().requires_grad_(True)
     routers = weights[0, M:].clone().requires_grad_(True)
     signs = (1 - 2 * labels[0]).float()
 
     def engine() -> Tensor:
-        return models.joint_step(weights, patches, labels, rules)[0]
+        return joint_step(weights, patches, labels, rules)[0]
 
     def products() -> Tensor:
         flat = patches.flatten(1, 2)

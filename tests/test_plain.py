@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from moe_lab import plain
-from moe_lab.patch_routing.model import joint_rules, joint_step, membership
+from moe_lab.patch_routing.joint import JointRules, by_expert, joint_step
 
 DRAWN = {"seed": some.integers(0, 2**31), "experts": some.integers(1, 5), "each": some.integers(1, 4)}
 DRAWN |= {"n": some.integers(1, 9), "dimension": some.integers(2, 8), "batch": some.integers(1, 6)}
@@ -41,11 +41,11 @@ def test_the_gradient_is_that_of_autograd(**sizes: int) -> None:
 @settings(max_examples=40, deadline=None)
 def test_the_library_takes_the_same_step(**sizes: int) -> None:
     mixture, x = drawn(**sizes)
-    (k, each), labels = mixture.outputs.shape, torch.arange(len(x)) % 2
+    k, labels = len(mixture.outputs), torch.arange(len(x)) % 2
     weights = torch.cat((mixture.hidden.flatten(0, 1), mixture.routers))[None]
     outputs = mixture.outputs.reshape(1, -1, 1) / mixture.kept
-    neurons = torch.as_tensor(membership(k * each, [k]))
-    rules = joint_rules(outputs, neurons, torch.tensor([mixture.kept]), torch.full((1, 1, 1), 0.7, dtype=x.dtype))
+    rate = torch.full((1, 1, 1), 0.7, dtype=x.dtype)
+    rules = JointRules(by_expert(outputs, [k]), torch.tensor([mixture.kept]), rate)
     moved, _ = joint_step(weights, x[None], labels[None], rules)
     plain.step(mixture, x, 1.0 - 2 * labels.double(), learning_rate=0.7)
     expected = torch.cat((mixture.hidden.flatten(0, 1), mixture.routers))

@@ -95,9 +95,7 @@ def as_tuple(values: Any) -> tuple[Any, ...]:
     return tuple(plain(value) for value in several)
 
 
-def figure_of(
-    data: xarray.Dataset, paper: str | tuple[str, ...], known: Collection[str], module: str = "figures"
-) -> str:
+def figure_of(data: xarray.Dataset, paper: str | tuple[str, ...], known: Collection[str]) -> str:
     """Returns which figure of a paper, or of one of several, a Dataset holds, from its attrs.
 
     Raises:
@@ -105,5 +103,5 @@ def figure_of(
     """
     place = str(data.attrs.get("figure", ""))
     proper = place in known and str(data.attrs.get("paper", "")).startswith(paper)
-    require(proper, f"data must come from one of the functions in {module}", figure=place)
+    require(proper, "data must come from one of the functions in figures", figure=place)
     return place

@@ -17,11 +17,10 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from moe_lab.core import files
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError, MissingFileError, OperationError
-from moe_lab.core.files import writable_folder
+from moe_lab.core.files import cache_folder, writable_folder
 from moe_lab.core.sentences import brief, shown
 from moe_lab.datasets import ColourImages
 
@@ -82,11 +81,6 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 """The classes of CIFAR-10."""
 
 
-def cache_folder() -> Path:
-    """Where downloads go when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
-    return files.cache_folder("cifar")
-
-
 @checked
 def load(root: Path | str | None = None, *, name: str = "cifar-10", download: bool = False) -> ColourImages:
     """Loads the images of an archive or of a folder, training images first.
@@ -103,7 +97,7 @@ def load(root: Path | str | None = None, *, name: str = "cifar-10", download: bo
       RuntimeError: the download failed, or gave another file.
     """
     require(name in SOURCES, f"name must be one of {', '.join(SOURCES)}", name=name)
-    source, place = SOURCES[name], cache_folder() if root is None else Path(root)
+    source, place = SOURCES[name], cache_folder("cifar") if root is None else Path(root)
     if download and not _has_any(place, source):
         fetch(place, name=name)
     contents, official = _contents(place, source, root)

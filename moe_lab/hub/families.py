@@ -137,10 +137,10 @@ _LLAMA4: dict[str, Any] = {
 }
 
 
-def _within(config: str, family: Family) -> Family:
-    """A family whose fields lie in a nested config."""
+def _of_text(family: Family) -> Family:
+    """A family whose fields lie in the config of its text model, within that of the whole."""
     named = {name: getattr(family, name) for name in ("count", "top", "group", "group_top")}
-    nested: dict[str, Any] = {name: f"{config}.{path}" for name, path in named.items() if path}
+    nested: dict[str, Any] = {name: f"text_config.{path}" for name, path in named.items() if path}
     return replace(family, **nested)
 
 
@@ -152,13 +152,13 @@ FAMILIES: tuple[Family, ...] = (
     Family("Qwen3-MoE", ("qwen3_moe",), "num_local_experts"),
     Family("Qwen3-Next", ("qwen3_next",), "num_experts"),
     Family("Qwen3.5-MoE", ("qwen3_5_moe_text",), "num_experts"),
-    _within("text_config", Family("Qwen3.5-MoE with images", ("qwen3_5_moe",), "num_experts")),
-    _within("text_config", Family("Qwen3-VL-MoE", ("qwen3_vl_moe",), "num_local_experts", fused=_EITHER)),
+    _of_text(Family("Qwen3.5-MoE with images", ("qwen3_5_moe",), "num_experts")),
+    _of_text(Family("Qwen3-VL-MoE", ("qwen3_vl_moe",), "num_local_experts", fused=_EITHER)),
     Family("DeepSeek-V2", ("deepseek_v2",), "n_routed_experts", group="n_group", group_top="topk_group"),
     Family("DeepSeek-V3", ("deepseek_v3",), "n_routed_experts", **_V3),
     Family("DeepSeek-V3.2", ("deepseek_v32",), "n_routed_experts", **_V3),
     Family("GLM-4-MoE", ("glm4_moe",), "n_routed_experts", **_V3),
-    _within("text_config", Family("GLM-4.5V", ("glm4v_moe",), "n_routed_experts", **_V3)),
+    _of_text(Family("GLM-4.5V", ("glm4v_moe",), "n_routed_experts", **_V3)),
     Family("GLM-4.7-Flash", ("glm4_moe_lite",), "n_routed_experts", **_V3),
     Family("GLM-5", ("glm_moe_dsa",), "n_routed_experts", **_V3),
     Family("dots.llm1", ("dots1",), "n_routed_experts", **_V3),
@@ -176,7 +176,7 @@ FAMILIES: tuple[Family, ...] = (
         fused=_TRANSPOSED,
     ),
     Family("Llama 4", ("llama4_text",), "num_local_experts", **_LLAMA4),
-    _within("text_config", Family("Llama 4 with images", ("llama4",), "num_local_experts", **_LLAMA4)),
+    _of_text(Family("Llama 4 with images", ("llama4",), "num_local_experts", **_LLAMA4)),
     Family("Granite MoE", ("granitemoe",), "num_local_experts", **_SPARSE),
     Family("Granite MoE with shared experts", ("granitemoeshared",), "num_local_experts", **_SPARSE),
     Family("Granite hybrid", ("granitemoehybrid",), "num_local_experts", **_SPARSE),

@@ -65,7 +65,6 @@ class Survey:
       reason: why not, in a sentence; "" if it can.
       family: "Mixtral".
       layers: the number of experts of each mixture-of-experts block, by name.
-      count_field, top_field: the config's fields that count all experts and those of a token; "" where K is fixed.
       top: K, the number of experts that a token gets.
       groups: how many groups the experts form; 1 without groups.
     """
@@ -74,8 +73,6 @@ class Survey:
     reason: str = ""
     family: str = ""
     layers: Mapping[str, int] = field(default_factory=dict)
-    count_field: str = ""
-    top_field: str = ""
     top: int = 0
     groups: int = 1
 
@@ -89,8 +86,7 @@ def experts_of(model: nn.Module) -> Survey:
         return Survey(False, str(error))
     config: Any = model.config
     counts = {layer.name: layer.experts for layer in layers}
-    sizes = {"top": top_of(family, config), "groups": groups_of(family, config)}
-    return Survey(True, "", family.name, counts, family.count, family.top, **sizes)
+    return Survey(True, "", family.name, counts, top_of(family, config), groups_of(family, config))
 
 
 def layers_of_model(model: nn.Module) -> tuple[Family, tuple[Layer, ...]]:

@@ -14,11 +14,13 @@ from torch.nn.functional import embedding
 from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.routing import sorted_patches
 from moe_lab.patch_routing import initialization
-from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import Rows
 from moe_lab.patch_routing.data import ROLES, Samples
+from moe_lab.patch_routing.fixed import FixedRules, fixed_forward, fixed_step, router_direction, train_routers
 from moe_lab.patch_routing.learner import NUMBERS_AT_ONCE, Learner, Setting, initial_outputs
+from moe_lab.patch_routing.loss import Loss
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
+from moe_lab.patch_routing.model import SeparateMoE
 
 NUMBERS_WORTH_A_PART = {"cpu": 2**17, "cuda": 2**24, "mps": 2**22}  # of padding, which cost as much as its launches
 
@@ -31,7 +33,7 @@ class _FixedLearner(Learner):
     padded to the most of their part, so that they should come in the order of l.
     """
 
-    rules: models.FixedRules
+    rules: FixedRules
     tables: dict[str, Int[Tensor, "sources N k l"]]
     source: Int[Tensor, " T"]
 
@@ -41,8 +43,8 @@ class _FixedLearner(Learner):
         initial = [initialization.hidden_weights(setting.model, trial, setting.seed, d) for trial in rows.trial]
         self.weights = setting.tensor(np.stack(initial)).unflatten(1, (experts, neurons // experts))
         self.kept = kept  # l of each row, on the host
-        self._padded: dict[tuple[int, int], tuple[int, models.FixedRules]] = {}
-        self.rules = models.FixedRules(
+        self._padded: dict[tuple[int, int], tuple[int, FixedRules]] = {}
+        self.rules = FixedRules(
             outputs=initial_outputs(rows, setting, kept, self.train.index.shape[2]),
             valid=None if (kept == most).all() else setting.tensor((np.arange(most) < kept[:, None]).astype(float)),
             learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
@@ -81,7 +83,7 @@ class _FixedLearner(Learner):
         alike = [slice(begin, end) for begin, end in pairwise([*cuts, len(self.kept)])]
         return [part for rows in alike for part in self._in_cache(rows, of_patch * int(self.kept[rows].max()))]
 
-    def _rules_of(self, rows: slice) -> tuple[int, models.FixedRules]:
+    def _rules_of(self, rows: slice) -> tuple[int, FixedRules]:
         """Returns the most patches that one of some rows keeps, and their rules, padded where others keep fewer."""
         part = rows.start, rows.stop
         if part not in self._padded:
@@ -94,11 +96,11 @@ class _FixedLearner(Learner):
     def _fetch(self, data: Samples, table: Int[Tensor, "T b k l"]) -> Float[Tensor, "T k l b d"]:
         return embedding(table.permute(0, 2, 3, 1).contiguous(), data.flat)
 
-    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
+    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, Loss]:
         patches, rules = self._chosen(rows, samples)
-        return models.fixed_step(self.weights[rows], patches, self.train.labels[self.group[rows, None], samples], rules)
+        return fixed_step(self.weights[rows], patches, self.train.labels[self.group[rows, None], samples], rules)
 
-    def _chosen(self, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Float[Tensor, "T k l B d"], models.FixedRules]:
+    def _chosen(self, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Float[Tensor, "T k l B d"], FixedRules]:
         """Returns the patches of some training samples, and the rules of their rows."""
         most, rules = self._rules_of(rows)
         table = self.tables["train"]
@@ -108,14 +110,14 @@ class _FixedLearner(Learner):
 
     def _outputs_of(self, samples: Tensor) -> Tensor:
         parts = [(self.weights[rows], *self._chosen(rows, samples[rows])) for rows in self.parts(samples.shape[1])]
-        return torch.cat([models.fixed_forward(*part).outputs for part in parts])
+        return torch.cat([fixed_forward(*part).outputs for part in parts])
 
     def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
         table, found = self.tables["test" if data is self.test else "train"], []
         for rows in self.parts(end - begin):
             most, rules = self._rules_of(rows)
             patches = self._fetch(data, table[self.source[rows], begin:end, :, :most])
-            found.append(models.fixed_forward(self.weights[rows], patches, rules).outputs)
+            found.append(fixed_forward(self.weights[rows], patches, rules).outputs)
         return torch.cat(found)
 
     def _keep(self, rows: np.ndarray, there: Tensor) -> None:
@@ -171,20 +173,20 @@ class SeparateLearner(_FixedLearner):
     def _trained(self, sources: Sequence[tuple[int, int, int]]) -> Float[Tensor, "sources c d"]:
         """The routers of each (trial, group, N) after `router_epochs` epochs (closed form)."""
         setting, model = self.setting, self.setting.model
-        assert isinstance(model, models.SeparateMoE)
+        assert isinstance(model, SeparateMoE)
         n, d = self.train.index.shape[2], self.train.bank.shape[2]
         routers = []
         for trial, group, samples in sources:
             count = model.router_samples or samples
             sums = embedding(self.train.rows[group, :count], self.train.flat).sum(1)[None]
             labels = self.train.labels[group : group + 1, :count]
-            direction = models.router_direction(sums, labels, torch.ones_like(sums[..., 0]), setting.classes)
+            direction = router_direction(sums, labels, setting.classes)
             initial = setting.tensor(initialization.routers(model, trial, setting.seed, setting.classes, n, d))[None]
-            trained = models.train_routers(
+            trained = train_routers(
                 initial,
                 direction,
                 epochs=model.router_epochs,
-                samples=setting.tensor(np.array([count])),
+                samples=count,
                 batch_size=model.batch_size,
                 learning_rate=initialization.router_rate(model, n),
             )

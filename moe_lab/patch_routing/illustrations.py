@@ -16,11 +16,12 @@ from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.origins import origin
 from moe_lab.core.trials import threads_for
 from moe_lab.patch_routing import initialization
-from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import make_task
+from moe_lab.patch_routing.joint import joint_forward
 from moe_lab.patch_routing.learners import JointLearner
+from moe_lab.patch_routing.model import JointMoE, experts_of
 from moe_lab.patch_routing.recipes import RECIPES
 from moe_lab.patch_routing.run import Run
 from moe_lab.patch_routing.training import Training
@@ -48,7 +49,7 @@ def illustrations(
     *,
     root: Path | str | None = None,
     task: DigitTask | None = None,
-    model: models.JointMoE | None = None,
+    model: JointMoE | None = None,
 ) -> xr.Dataset:
     """Figures 1 to 3: a sample of each class, what experts keep of it, and how that becomes the output.
 
@@ -79,10 +80,10 @@ def illustrations(
     require(digits.classes == 2, "the figures have two classes (c)", c=digits.classes)
     require(steps >= 1, "steps must be at least 1", steps=steps)
     run = _run(digits, model, samples, trial, seed)
-    experts = models.experts_of(run.model, digits.classes)
+    experts = experts_of(run.model, digits.classes)
     learner = _trained(run, steps)
     patches = learner.patches(learner.test, 0, 2)
-    forward = models.joint_forward(learner.weights, patches, learner.rules)
+    forward = joint_forward(learner.weights, patches, learner.rules)
     routers = learner.weights[0, run.model.neurons :]
     raw = digits.replace(pixels="raw").sample(2, trials=[trial], seed=seed, split="test").patches()[0].numpy()
     side, n = int(np.sqrt(raw.shape[-1])), digits.patches
@@ -103,11 +104,11 @@ def illustrations(
     return xr.Dataset(variables, names, about)
 
 
-def _run(task: DigitTask, model: models.JointMoE | None, samples: int, trial: int, seed: int) -> Run:
+def _run(task: DigitTask, model: JointMoE | None, samples: int, trial: int, seed: int) -> Run:
     recipe = RECIPES[task.source]
     how: dict[str, Any] = {"batch_size": recipe.batch_size, "learning_rate": recipe.learning_rate}
-    chosen = models.JointMoE(experts=3, neurons=6, patches_per_expert=4, **how) if model is None else model
-    usual = type(chosen).route is models.JointMoE.route and chosen.recipe == "paper"
+    chosen = JointMoE(experts=3, neurons=6, patches_per_expert=4, **how) if model is None else model
+    usual = type(chosen).route is JointMoE.route and chosen.recipe == "paper"
     require(usual, "model must have the router of eq. 4 and train as the paper says", model=type(chosen).__name__)
     data: dict[str, Any] = {"samples": samples, "test_samples": 2, "trials": 1, "first_trial": trial, "seed": seed}
     return Run(model=chosen, task=task, measure="last", device="cpu", precision="float64", **data)

@@ -19,10 +19,11 @@ from torch.nn.functional import embedding
 
 from moe_lab.core.graphs import CapturedStep, concurrently, on_accelerator, to_device
 from moe_lab.patch_routing import initialization
-from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import Rows
 from moe_lab.patch_routing.data import Samples
+from moe_lab.patch_routing.loss import Loss, loss_of
 from moe_lab.patch_routing.measures import RoutingCounts
+from moe_lab.patch_routing.model import PatchModel
 
 NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
 NUMBERS_IN_CACHE = 2**20  # of a step, so that what a product writes is still there for the next operation
@@ -33,7 +34,7 @@ GIVE_UP_AFTER = 100  # samples of the first block, after which rows with an erro
 class Setting:
     """What all rows of a batch share."""
 
-    model: models.PatchModel
+    model: PatchModel
     classes: int
     seed: int
     signals: Tensor  # (groups, c, d)
@@ -81,7 +82,7 @@ class Learner(ABC):
     # What a model defines --------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _step(self, rows: slice, samples: Int[Tensor, "T B"], *drawn: Tensor) -> tuple[Tensor, models.Loss]:
+    def _step(self, rows: slice, samples: Int[Tensor, "T B"], *drawn: Tensor) -> tuple[Tensor, Loss]:
         """Takes one step of some rows on their samples: returns their weights after it, and the loss before it."""
 
     @abstractmethod
@@ -141,7 +142,7 @@ class Learner(ABC):
 
     def _step_parts(self, samples: Int[Tensor, "T B"], *drawn: Tensor) -> None:
         parts = self.parts(samples.shape[1])
-        losses: dict[int, models.Loss] = {}
+        losses: dict[int, Loss] = {}
 
         def advance(rows: slice) -> None:
             self.weights[rows], losses[rows.start] = self._step(rows, samples[rows], *(part[rows] for part in drawn))
@@ -202,7 +203,7 @@ class Learner(ABC):
         counts, right, count = self._counts(), torch.zeros_like(self.loss), self.test.labels.shape[1]
         for begin, end in self._chunks(count):
             outputs = self._outputs(self.test, begin, end, counts)
-            right += models.loss_of(outputs, self.test.labels[self.group, begin:end]).right.sum(-1)
+            right += loss_of(outputs, self.test.labels[self.group, begin:end]).right.sum(-1)
         return {"test_accuracy": right / count, **self.routing(counts)}
 
     def training_error(self) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
@@ -210,7 +211,7 @@ class Learner(ABC):
         wrong, total = torch.zeros_like(self.loss), torch.zeros_like(self.loss)
         for begin, end in self._chunks(int(self.samples.max())):
             outputs = self._outputs(self.train, begin, end, None)
-            loss = models.loss_of(outputs, self.train.labels[self.group, begin:end])
+            loss = loss_of(outputs, self.train.labels[self.group, begin:end])
             counted = torch.arange(begin, end, device=self.counts.device) < self.counts[:, None]
             wrong += (~loss.right & counted).sum(-1)
             total += torch.where(counted, loss.value, 0.0).sum(-1)
@@ -226,7 +227,7 @@ class Learner(ABC):
         rest, left, finite = self.only(rows), np.arange(len(rows)), np.ones(len(rows), dtype=bool)
         chosen, seen, size = rest.missed[:, None], 0, GIVE_UP_AFTER
         while True:
-            loss = models.loss_of(rest._outputs_of(chosen), self.train.labels[rest.group[:, None], chosen])
+            loss = loss_of(rest._outputs_of(chosen), self.train.labels[rest.group[:, None], chosen])
             counted = chosen < rest.counts[:, None]
             wrong = ~loss.right & counted
             right = ~wrong.any(-1).numpy()

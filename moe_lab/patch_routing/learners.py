@@ -16,18 +16,20 @@ from moe_lab.core.graphs import to_device
 from moe_lab.core.routing import expert_choice
 from moe_lab.core.trials import stream
 from moe_lab.patch_routing import initialization, routed
-from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import Rows
 from moe_lab.patch_routing.data import Samples
+from moe_lab.patch_routing.joint import JointPass, JointRules, by_expert, joint_forward, joint_step
 from moe_lab.patch_routing.learner import Learner, Setting, initial_outputs
+from moe_lab.patch_routing.loss import Loss, loss_of
 from moe_lab.patch_routing.measures import Pass, PlaceCounts, RoutingCounts, alignment
+from moe_lab.patch_routing.model import JointMoE
 from moe_lab.patch_routing.own import check_gates, has_own_route
 from moe_lab.patch_routing.routed import RoutedMoE
 
 
 def autograd_step(
     weights: Tensor, outputs: Callable[[Tensor], Float[Tensor, "T c B"]], labels: Int[Tensor, "T B"], rate: Tensor
-) -> tuple[Tensor, models.Loss]:
+) -> tuple[Tensor, Loss]:
     """Takes one SGD step on the mean loss of each row, with the gradient that torch finds.
 
     Args:
@@ -43,7 +45,7 @@ def autograd_step(
     with torch.enable_grad():
         variable = weights.detach().requires_grad_()
         found = outputs(variable)
-        loss = models.loss_of(found.detach(), labels)
+        loss = loss_of(found.detach(), labels)
         total = (found * loss.slope).sum() / labels.shape[1]  # its derivative by f is that of the mean losses
     rule = "the outputs of a model must depend on its weights through operations that torch differentiates"
     require(total.requires_grad, rule, requires_grad=False)
@@ -68,7 +70,7 @@ class PatchLearner(Learner):
     def _routers(self) -> Float[Tensor, "T k d"] | None:
         """The routers whose alignment is measured, if there are any."""
 
-    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
+    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, Loss]:
         (patches, labels), rules = self.chosen(rows, samples), self.rules.of(rows)
 
         def outputs(weights: Tensor) -> Tensor:
@@ -108,11 +110,11 @@ class PatchLearner(Learner):
 class JointLearner(PatchLearner):
     """A JointMoE; weights are (T, m + k, d). A subclass with a `route` of its own has the gradient that torch finds."""
 
-    rules: models.JointRules
+    rules: JointRules
 
     def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
         super().__init__(rows, setting, train, test)
-        assert isinstance(setting.model, models.JointMoE)
+        assert isinstance(setting.model, JointMoE)
         self.model, neurons, most = setting.model, setting.model.neurons, int(rows.experts.max())
         n, d = train.index.shape[2], train.bank.shape[2]
         initial = np.zeros((len(rows), neurons + most, d))
@@ -122,9 +124,9 @@ class JointLearner(PatchLearner):
             initial[row, neurons : neurons + experts] = routers
         self.weights = setting.tensor(initial)
         self.present = setting.tensor(rows.experts)[:, None] > torch.arange(most, device=setting.device)
-        self.rules = models.joint_rules(
-            outputs=initial_outputs(rows, setting, rows.patches_per_expert, n),
-            membership=setting.tensor(models.membership(neurons, rows.experts.tolist())),
+        outputs = initial_outputs(rows, setting, rows.patches_per_expert, n)
+        self.rules = JointRules(
+            outputs=by_expert(outputs, rows.experts.tolist()),
             patches_per_expert=setting.tensor(rows.patches_per_expert),
             learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
         )
@@ -142,13 +144,13 @@ class JointLearner(PatchLearner):
         n, d = self.train.index.shape[2], self.train.bank.shape[2]
         return n * (d + 2 * self.model.neurons)
 
-    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, models.Loss]:
+    def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, Loss]:
         if self.own_route:
             return super()._step(rows, samples, *drawn)
-        return models.joint_step(self.weights[rows], *self.chosen(rows, samples), self.rules.of(rows))
+        return joint_step(self.weights[rows], *self.chosen(rows, samples), self.rules.of(rows))
 
-    def _forward(self, weights: Tensor, patches: Tensor, rules: models.JointRules, *drawn: Tensor) -> models.JointPass:
-        return models.joint_forward(weights, patches, rules, self._route if self.own_route else expert_choice)
+    def _forward(self, weights: Tensor, patches: Tensor, rules: JointRules, *drawn: Tensor) -> JointPass:
+        return joint_forward(weights, patches, rules, self._route if self.own_route else expert_choice)
 
     def _route(self, scores: Tensor, patches_per_expert: Tensor) -> tuple[Tensor, Tensor]:
         """The model's own route, its shapes checked."""
@@ -179,10 +181,9 @@ class RoutedLearner(PatchLearner):
         self.weights = setting.tensor(np.concatenate([hidden, routers], axis=1))
         self.present = torch.ones(len(rows), experts, dtype=torch.bool, device=setting.device)
         outputs = initial_outputs(rows, setting, np.full(len(trials), routed.pooled(self.model, n)), n)
-        member = setting.tensor(models.membership(neurons, [experts] * len(trials)))
         directions, table = zip(*(routed.hash_of(trial, seed, self.model, d) for trial in trials), strict=True)
         self.rules = routed.RoutedRules(
-            outputs=outputs.mT[:, :, None] * member.mT[:, None],
+            outputs=by_expert(outputs, [experts] * len(trials)),
             directions=setting.tensor(np.stack(directions)),
             table=to_device(np.stack(table), setting.device),
             learning_rate=setting.tensor(rows.learning_rate)[:, None, None],

@@ -25,10 +25,12 @@ from moe_lab.core.figure import reproducible
 from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.origins import origin
 from moe_lab.core.trials import device_labels, on_one_thread
-from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.data import DISTRACTOR, SIGNAL, PatternTask, Samples
+from moe_lab.patch_routing.joint import JointRules, joint_forward
 from moe_lab.patch_routing.learners import JointLearner
+from moe_lab.patch_routing.loss import Loss, loss_of
+from moe_lab.patch_routing.model import JointMoE
 from moe_lab.patch_routing.run import Run, Task
 from moe_lab.patch_routing.training import Training
 
@@ -43,8 +45,8 @@ def pulls_of(
     patches: Float[Tensor, "T B n d"],
     labels: Int[Tensor, "T B"],
     patterns: Int[Tensor, "T B n"],
-    rules: models.JointRules,
-) -> tuple[Float[Tensor, "T k p d"], Float[Tensor, "T k p"], models.Loss]:
+    rules: JointRules,
+) -> tuple[Float[Tensor, "T k p d"], Float[Tensor, "T k p"], Loss]:
     """Divides -dL/dw_s, for the mean loss of B samples, among the patterns of the patches (eq. 26).
 
     Args:
@@ -55,8 +57,8 @@ def pulls_of(
       The pull of each pattern on each router, whose sum over the patterns is -dL/dw_s; how many patches of each pattern
       an expert keeps of a sample, on average; and the loss.
     """
-    forward = models.joint_forward(weights, patches, rules)
-    loss = models.loss_of(forward.outputs, labels)
+    forward = joint_forward(weights, patches, rules)
+    loss = loss_of(forward.outputs, labels)
     against_mean = forward.patch_outputs - forward.expert_outputs[..., None]
     slope = (loss.slope[:, :, None, :, None] * forward.gates[:, None] * against_mean).sum(1)  # dL/d<w_s, x^(j)>
     belongs = torch.nn.functional.one_hot(patterns, len(PATTERNS)).to(patches.dtype)
@@ -68,7 +70,7 @@ def pulls_of(
 @reproducible()
 @checked
 def router_pulls(
-    model: models.JointMoE | None = None,
+    model: JointMoE | None = None,
     task: Task | None = None,
     samples: int = 200,
     steps: int = 40,
@@ -98,8 +100,8 @@ def router_pulls(
     Raises:
       ValueError: more than two classes, a model with a router of its own, or no steps.
     """
-    chosen = model if model is not None else models.JointMoE(experts=4)
-    usual = type(chosen).route is models.JointMoE.route
+    chosen = model if model is not None else JointMoE(experts=4)
+    usual = type(chosen).route is JointMoE.route
     require(usual, "model must have the router of eq. 4", model=type(chosen).__name__)
     require(1 <= record_every <= steps, "record_every must be from 1 to steps", record_every=record_every, steps=steps)
     data = task if task is not None else PatternTask()

@@ -9,7 +9,7 @@ It trains by SGD with the gradient that torch finds: gates differ from routing t
 would be long. All patches are multiplied by all neurons and masked afterwards, which is fastest at these sizes; the
 number of places says how many products a large model would compute.
 
-Shapes as in `model`; S = k C slots.
+Shapes as in `joint`; S = k C slots.
 """
 
 from __future__ import annotations

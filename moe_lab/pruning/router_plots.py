@@ -153,7 +153,7 @@ def router_norms(data: xr.Dataset, axes: Axes) -> None:
     axes.set_ylabel("norm of the router after training")
 
 
-def _components(axes: Axes, values: np.ndarray, largest: float, wide: int = 36, gap: int = 6) -> None:
+def _components(axes: Axes, values: np.ndarray, largest: float) -> None:
     """Rows of components as a map: columns o1 and o2 wide, then the irrelevant patterns, one narrow column each.
 
     As in the paper, darker is larger; what is negative is as pale as 0.
@@ -162,6 +162,7 @@ def _components(axes: Axes, values: np.ndarray, largest: float, wide: int = 36, 
       values: (rows, patterns), o1 and o2 first.
       largest: what is darkest.
     """
+    wide, gap = 36, 6
     shades = theme.ramp(np.clip(values / (largest or 1.0), 0, 1))
     empty = np.broadcast_to(theme.rgba(theme.PAPER), (len(values), gap, 4))
     thin = max(1, round(198 / max(values.shape[1] - 2, 1)))

@@ -30,6 +30,8 @@ class Activation:
 
     def with_slope(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Computes g and g', elementwise; g' is 0 if g does not depend on its argument."""
+        if self.linear:
+            return values, torch.ones_like(values)
         with torch.enable_grad():
             at = values.detach().requires_grad_()
             value = self.function(at)

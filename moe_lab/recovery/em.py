@@ -165,6 +165,12 @@ def gate_gradient(
     return gates + rate * slope
 
 
+def projected(gates: Float[Tensor, "T k d"], radius: float) -> Float[Tensor, "T k d"]:
+    """Projects every w_i onto the ball |w| <= R (gridlock2019, algorithm 2; gated2019, section 3.2)."""
+    require(math.isfinite(radius) and radius > 0, "radius (R) must be a finite number greater than 0", R=radius)
+    return gates * (radius / torch.linalg.vector_norm(gates, dim=2, keepdim=True).clamp(min=radius))
+
+
 def regressor_step(
     regressors: Float[Tensor, "T k d"], responsibilities: Float[Tensor, "T k N"], moments: Moments, g: Activation
 ) -> Float[Tensor, "T k d"]:
@@ -252,8 +258,7 @@ class _Step:
         else:
             gates = gate_gradient(gates, responsibilities, self.moments, self.gradient_rate)
         if self.radius is not None:
-            norm = torch.linalg.vector_norm(gates, dim=2, keepdim=True)
-            gates = gates * (self.radius / norm.clamp(min=self.radius))
+            gates = projected(gates, self.radius)
         if self.move_regressors:
             regressors = regressor_step(regressors, responsibilities, self.moments, self.g)
         responsibilities, _, likelihood = posterior(

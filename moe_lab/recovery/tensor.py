@@ -11,7 +11,7 @@ Shapes: T trials, N samples, d dimensions, k experts.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -108,19 +108,14 @@ def whitener(second: Float[Tensor, "T d d"], k: int, sign: float) -> tuple[Tenso
 # --- decomposition --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class PowerStep:
+class PowerStep(NamedTuple):
     """One iteration of the power method.
 
     Attributes:
-      component: index of the current component, from 0.
-      iteration: from 1.
       vectors: (T, k, k) the unit components so far, the current one not yet final; zeros after it.
       values: (T, k) T(v, v, v) of each.
     """
 
-    component: int
-    iteration: int
     vectors: Float[Tensor, "T k k"]
     values: Float[Tensor, "T k"]
 
@@ -140,7 +135,7 @@ def power_iterations(
     initial_vectors = initial_vectors / torch.linalg.vector_norm(initial_vectors, dim=2, keepdim=True)
     for component in range(k):
         current = initial_vectors
-        for iteration in range(1, iterations + 1):
+        for _ in range(iterations):
             stop_if_unwanted()
             current = _applied(residual, current)
             norms = torch.linalg.vector_norm(current, dim=2, keepdim=True)
@@ -149,7 +144,7 @@ def power_iterations(
             best = weights.argmax(1)
             vectors[:, component] = current.gather(1, best[:, None, None].expand(-1, 1, k))[:, 0]
             values[:, component] = weights.gather(1, best[:, None])[:, 0]
-            yield PowerStep(component, iteration, vectors.clone(), values.clone())
+            yield PowerStep(vectors.clone(), values.clone())
         residual = residual - values[:, component, None, None, None] * _cube(vectors[:, component])
 
 

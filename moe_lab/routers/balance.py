@@ -12,14 +12,11 @@ References: Shazeer et al., 2017 (arXiv:1701.06538); Fedus et al., 2021 (arXiv:2
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-
-from moe_lab.core.config import require
 
 Load = Float[Tensor, "*T M"]
 Scores = Float[Tensor, "T M N"]
@@ -112,31 +109,6 @@ def through_softmax(gates: Scores, by_gates: Float[Tensor, "T M #N"]) -> Scores:
       by_gates: the derivative in each gate, or (T, M, 1) where it is the same for all samples.
     """
     return gates * (by_gates - (gates * by_gates).sum(1, keepdim=True))
-
-
-def smooth_load(scores: Scores, noisy: Scores, active: int, spread: float) -> Scores:
-    """Computes the probability that each expert is among a sample's top k if its own noise were drawn again.
-
-    The noise is N(0, spread^2). Summed over the samples this is the load of Shazeer et al., an estimate that has a
-    derivative, where the number of samples has none; their load loss is CV^2 of it, `squared_variation`.
-
-    Args:
-      scores: without noise.
-      noisy: with the noise that was drawn.
-      active: k, less than M.
-
-    Raises:
-      ValueError: active is not between 1 and M - 1, or spread is not positive.
-
-    References: Shazeer et al., 2017, appendix A, eq. 8 to 11.
-    """
-    experts = scores.shape[1]
-    require(1 <= active < experts, "active (k) must be between 1 and experts (M) - 1", k=active, M=experts)
-    require(spread > 0, "spread must be greater than 0", spread=spread)
-    best = noisy.topk(active + 1, dim=1).values
-    kth, following = best[:, active - 1 : active], best[:, active:]
-    threshold = torch.where(noisy >= kth, following, kth)  # the k-th largest of the others
-    return 0.5 * (1 + torch.erf((scores - threshold) / (spread * math.sqrt(2))))
 
 
 # ---- without a loss ----

@@ -144,17 +144,17 @@ def within_capacity(
     require(order in get_args(Order), "order must be 'arrival' or 'priority'", order=order)
     tokens = mask.shape[-2]
     chosen = scores.detach().masked_fill(~mask, -torch.inf)
-    rounds = _ranks(chosen, -1)  # 0 for a token's first choice
+    rounds = _ranks(chosen)  # 0 for a token's first choice
     turn = torch.arange(tokens, device=mask.device)[:, None]
     if order == "priority":
-        turn = _ranks(chosen.amax(-1), -1)[..., None]
+        turn = _ranks(chosen.amax(-1))[..., None]
     late = (rounds * tokens + turn).to(scores.dtype).masked_fill(~mask, torch.inf)
     return mask & top_mask(-late.mT, capacity).mT
 
 
-def _ranks(values: Tensor, axis: int) -> Tensor:
-    """Returns how many values along an axis come before each: the larger ones, and equal ones with a lower index."""
-    return values.argsort(dim=axis, descending=True, stable=True).argsort(dim=axis)
+def _ranks(values: Tensor) -> Tensor:
+    """Returns how many values of a row come before each: the larger ones, and equal ones with a lower index."""
+    return values.argsort(descending=True, stable=True).argsort()
 
 
 def soft_weights(

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from moe_lab.core.trials import stream
 from moe_lab.recovery.data import MixtureTask, Samples
-from moe_lab.recovery.em import Moments
-from moe_lab.recovery.landscape.losses import projected
+from moe_lab.recovery.em import Moments, projected
 from moe_lab.recovery.measures import unit
 from moe_lab_papers.readers import reader
 from moe_lab_papers.recovery_lemmas import concavity
@@ -132,10 +131,10 @@ def power_of_noise(data: xr.Dataset, name: str) -> np.ndarray:
 
 
 @reader
-def without_noise(data: xr.Dataset, step: str = "whole") -> np.ndarray:
+def without_noise(data: xr.Dataset) -> np.ndarray:
     """Returns gradient EM's factor in the limit of sigma to 0, on a line through the smaller two sigma, (trial,)."""
     first, second = data["noise"].values[:2]
-    low, high = (data["gradient"].sel(step=step, noise=sigma).values for sigma in (first, second))
+    low, high = (data["gradient"].sel(step="whole", noise=sigma).values for sigma in (first, second))
     return np.asarray(low - (high - low) * first / (second - first))
 
 

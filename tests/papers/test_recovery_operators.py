@@ -8,8 +8,7 @@ import torch
 import xarray as xr
 
 from moe_lab.recovery.data import MixtureTask
-from moe_lab.recovery.em import Moments, State, gate_gradient, gate_newton, posterior
-from moe_lab.recovery.landscape.losses import projected
+from moe_lab.recovery.em import Moments, State, gate_gradient, gate_newton, posterior, projected
 from moe_lab_papers import recovery_operators
 from moe_lab_papers.recovery_operators import constants, operators
 from tests.papers.small import turned, verdict

@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.fixed import FixedRules, fixed_step, router_direction, train_routers
+from moe_lab.patch_routing.joint import JointRules, by_expert, joint_forward, joint_step
+from moe_lab.patch_routing.loss import loss_of
 from tests.patch_routing import oracle
 from tests.patch_routing.oracle import Expert
 
@@ -50,9 +52,8 @@ class Joint:
         self.a = numbers(4, rows, self.neurons, self.outputs, dtype=dtype)
         self.rates = torch.linspace(0.3, 2, rows, dtype=dtype)
         self.labels = torch.arange(rows * self.batch).view(rows, self.batch) % classes
-        self.rules = models.joint_rules(
-            outputs=self.a / torch.tensor(kept, dtype=dtype)[:, None, None],
-            membership=torch.as_tensor(models.membership(self.neurons, experts)).to(dtype),
+        self.rules = JointRules(
+            outputs=by_expert(self.a / torch.tensor(kept, dtype=dtype)[:, None, None], experts),
             patches_per_expert=torch.tensor(kept),
             learning_rate=self.rates[:, None, None],
         )
@@ -83,7 +84,7 @@ class Joint:
 @pytest.mark.parametrize("ties", [False, True], ids=["values", "ties"])
 def test_joint_step_is_autograds(dtype, classes, ties):
     case = Joint(dtype, classes, ties=ties)
-    after, loss = models.joint_step(case.weights, case.patches, case.labels, case.rules)
+    after, loss = joint_step(case.weights, case.patches, case.labels, case.rules)
     for row in range(len(case.kept)):
         wanted, losses, right = case.wanted(row)
         m = case.neurons
@@ -110,13 +111,12 @@ def test_joint_ties_go_to_the_lowest_place():
     """Two patches with the same routing value and l = 1: only the first moves the neurons."""
     patches = torch.tensor([[1.0, 2.0], [1.0, -3.0], [0.0, 5.0]], dtype=torch.float64)[None, None]
     weights = torch.tensor([[0.5, 0.5], [1.0, 0.0]], dtype=torch.float64)[None]  # one neuron, one router
-    rules = models.joint_rules(
-        outputs=torch.ones(1, 1, 1).double(),
-        membership=torch.ones(1, 1, 1).double(),
+    rules = JointRules(
+        outputs=torch.ones(1, 1, 1, 1).double(),
         patches_per_expert=torch.tensor([1]),
         learning_rate=torch.ones(1, 1, 1).double(),
     )
-    after, _ = models.joint_step(weights, patches, torch.tensor([[0]]), rules)
+    after, _ = joint_step(weights, patches, torch.tensor([[0]]), rules)
     share = 1 / (1 + math.exp(1.5))  # f = ReLU(.5 + 1) = 1.5, y = +1
     assert after[0, 0].tolist() == pytest.approx([0.5 + share * 1.0, 0.5 + share * 2.0])
 
@@ -125,7 +125,7 @@ def test_joint_ties_go_to_the_lowest_place():
 def test_one_kept_patch_gives_the_router_no_gradient(dtype):
     """The softmax of one value is 1 whatever the router: its gradient is zero to the last bit."""
     case = Joint(dtype, 2, ties=False, kept=(1, 1, 3), experts=(3, 4, 2))
-    after, _ = models.joint_step(case.weights, case.patches, case.labels, case.rules)
+    after, _ = joint_step(case.weights, case.patches, case.labels, case.rules)
     assert torch.equal(after[:2, case.neurons :], case.weights[:2, case.neurons :])
     assert not torch.equal(after[2, case.neurons :], case.weights[2, case.neurons :])
     assert not torch.equal(after[:2, : case.neurons], case.weights[:2, : case.neurons])
@@ -136,7 +136,7 @@ def test_experts_that_a_row_does_not_have_stay_zero(dtype):
     case = Joint(dtype, 4, ties=False)
     weights = case.weights
     for _ in range(5):
-        weights, _ = models.joint_step(weights, case.patches, case.labels, case.rules)
+        weights, _ = joint_step(weights, case.patches, case.labels, case.rules)
     for row, count in enumerate(case.experts):
         assert not weights[row, case.neurons + count :].any()
 
@@ -144,7 +144,7 @@ def test_experts_that_a_row_does_not_have_stay_zero(dtype):
 def test_all_patches_kept():
     """l = n: nothing is dropped, and the gates are the softmax over all patches."""
     case = Joint(torch.float64, 2, ties=False, kept=(6, 6), experts=(2, 3))
-    now = models.joint_forward(case.weights, case.patches, case.rules)
+    now = joint_forward(case.weights, case.patches, case.rules)
     assert now.mask.all()
     torch.testing.assert_close(now.gates.sum(-1), torch.ones(2, 3, 4, dtype=torch.float64))
     for row in range(2):
@@ -158,7 +158,7 @@ def test_many_joint_steps_stay_on_autograds_path(steps):
     case = Joint(torch.float64, 2, ties=False)
     weights = case.weights
     for _ in range(steps):
-        weights, _ = models.joint_step(weights, case.patches, case.labels, case.rules)
+        weights, _ = joint_step(weights, case.patches, case.labels, case.rules)
     for row in range(len(case.kept)):
         experts = case.oracle_experts(row)
         for _ in range(steps):
@@ -185,7 +185,7 @@ def fixed_case(dtype: torch.dtype, classes: int, *, experts: int, kept: tuple[in
     a = numbers(7, rows, experts * each, outputs, dtype=dtype)
     rates = torch.linspace(0.5, 1.5, rows, dtype=dtype)
     counted = (torch.arange(most) < torch.tensor(kept)[:, None]).to(dtype)
-    rules = models.FixedRules(
+    rules = FixedRules(
         outputs=a / torch.tensor(kept, dtype=dtype)[:, None, None],
         valid=None if len(set(kept)) == 1 else counted,
         learning_rate=rates[:, None, None],
@@ -200,7 +200,7 @@ def fixed_case(dtype: torch.dtype, classes: int, *, experts: int, kept: tuple[in
 def test_fixed_step_is_autograds(dtype, classes, experts, kept):
     """Each expert is trained on patches of its own; the oracle is given just those, as its only patches."""
     patches, weights, a, rates, rules, labels = fixed_case(dtype, classes, experts=experts, kept=kept)
-    after, loss = models.fixed_step(weights, patches, labels, rules)
+    after, loss = fixed_step(weights, patches, labels, rules)
     for row, count in enumerate(kept):
         hidden = [part.clone().requires_grad_(True) for part in weights[row]]
         outputs = a[row].chunk(experts)
@@ -231,7 +231,7 @@ def test_loss_and_slope_are_autograds(classes):
     outputs = numbers(8, 3, 1 if classes == 2 else classes, 7, dtype=torch.float64) * 20
     outputs.requires_grad_(True)
     labels = torch.arange(21).view(3, 7) % classes
-    loss = models.loss_of(outputs, labels)
+    loss = loss_of(outputs, labels)
     wanted = torch.stack([oracle.loss(outputs[t, :, b], int(labels[t, b])) for t in range(3) for b in range(7)])
     torch.testing.assert_close(loss.value.flatten(), wanted, rtol=1e-7, atol=1e-9)
     (slope,) = torch.autograd.grad(wanted.sum(), outputs)
@@ -239,15 +239,15 @@ def test_loss_and_slope_are_autograds(classes):
 
 
 def test_extreme_outputs_give_finite_losses():
-    loss = models.loss_of(torch.tensor([[[1e4, -1e4]]]), torch.tensor([[0, 0]]))
+    loss = loss_of(torch.tensor([[[1e4, -1e4]]]), torch.tensor([[0, 0]]))
     assert loss.value.tolist() == [[0.0, 1e4]] and loss.slope.tolist() == [[[0.0, -1.0]]]
-    many = models.loss_of(torch.tensor([[[1e4], [-1e4], [0.0]]]), torch.tensor([[1]]))
+    many = loss_of(torch.tensor([[[1e4], [-1e4], [0.0]]]), torch.tensor([[1]]))
     assert many.value.tolist() == [[2e4]] and torch.isfinite(many.slope).all()
 
 
 def test_an_answer_of_zero_is_wrong():
     """The paper's accuracy is P[y f > 0]: no answer is no right answer."""
-    assert not models.loss_of(torch.zeros(1, 1, 2), torch.tensor([[0, 1]])).right.any()
+    assert not loss_of(torch.zeros(1, 1, 2), torch.tensor([[0, 1]])).right.any()
 
 
 # --- router training -------------------------------------------------------------------------------------------------
@@ -258,9 +258,9 @@ def test_closed_form_router_training_is_step_by_step_sgd():
     sums, routers = numbers(10, 3, 40, 6, dtype=torch.float64), numbers(11, 3, 2, 6, dtype=torch.float64)
     labels = torch.arange(40).expand(3, -1) % 2
     order = torch.stack([torch.randperm(40, generator=generator) for _ in range(7)])
-    direction = models.router_direction(sums, labels, torch.ones(3, 40).double(), 2)
+    direction = router_direction(sums, labels, 2)
     settings = {"epochs": 7, "batch_size": 8, "learning_rate": 0.3}
-    closed = models.train_routers(routers, direction, samples=torch.tensor([40, 40, 40]), **settings)
+    closed = train_routers(routers, direction, samples=40, **settings)
     by_sgd = oracle.train_routers(routers, sums, labels, order=order, **settings)
     unshuffled = oracle.train_routers(routers, sums, labels, **settings)
     assert apart(closed, by_sgd, routers) < 1e-9
@@ -272,18 +272,10 @@ def test_router_direction_is_minus_the_gradient_of_eq_6(classes):
     """Pair by pair (appendix M.1): classes i and i+1 train routers i and i+1, on their own samples only."""
     samples, routers = numbers(12, 24, 5, 3, dtype=torch.float64), numbers(13, classes, 3, dtype=torch.float64)
     labels = torch.arange(24) % classes
-    found = models.router_direction(samples.sum(1)[None], labels[None], torch.ones(1, 24).double(), classes)[0]
+    found = router_direction(samples.sum(1)[None], labels[None], classes)[0]
     for first in range(0, classes, 2):
         pair = [part.clone().requires_grad_(True) for part in routers[first : first + 2]]
         mine = (labels == first) | (labels == first + 1)
         signs = [1 if label == first else -1 for label in labels[mine].tolist()]
         gradients = torch.autograd.grad(oracle.router_loss(*pair, samples[mine], signs), pair)
         torch.testing.assert_close(found[first : first + 2], -torch.stack(gradients), rtol=1e-12, atol=1e-12)
-
-
-def test_padding_does_not_move_the_routers():
-    sums, labels = numbers(14, 1, 20, 3, dtype=torch.float64), torch.arange(20)[None] % 2
-    counted = (torch.arange(20) < 12).double()[None]
-    padded = models.router_direction(sums, labels, counted, 2)
-    alone = models.router_direction(sums[:, :12], labels[:, :12], torch.ones(1, 12).double(), 2)
-    torch.testing.assert_close(padded, alone, rtol=1e-12, atol=1e-12)

@@ -13,8 +13,8 @@ from torch import Tensor
 from moe_lab.core.config import ConfigError
 from moe_lab.core.training import collect, final
 from moe_lab.patch_routing import JointMoE, PatternTask, RoutedMoE, routed, train
-from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import BACKGROUND
+from moe_lab.patch_routing.joint import by_expert
 from moe_lab.patch_routing.learners import autograd_step
 from moe_lab.patch_routing.measures import MEASURES, PlaceCounts
 from moe_lab.patch_routing.routed import ROUTINGS
@@ -100,9 +100,8 @@ def drawn(model: RoutedMoE, classes: int, seed: int = 0) -> dict[str, Any]:
     rows, columns = model.neurons + routed.router_rows(model, PATCHES), 1 if classes == 2 else classes
     outputs = normal(2, model.neurons, columns)
     directions, table = zip(*(routed.hash_of(trial, 3, model, DIMENSION) for trial in (0, 1)), strict=True)
-    member = torch.from_numpy(models.membership(model.neurons, [model.experts] * 2))
     rules = routed.RoutedRules(
-        (outputs / routed.pooled(model, PATCHES)).mT[:, :, None] * member.mT[:, None],
+        by_expert(outputs / routed.pooled(model, PATCHES), [model.experts] * 2),
         torch.from_numpy(np.stack(directions)),
         torch.from_numpy(np.stack(table)),
         torch.tensor([0.7, 2.0], dtype=torch.float64)[:, None, None],

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from moe_lab.recovery import Activation, MixtureTask, Samples, em
 from moe_lab.recovery.activations import ACTIVATIONS
-from moe_lab.recovery.em import Moments, State
+from moe_lab.recovery.em import Moments, State, projected
 from tests.recovery import oracle
 
 EACH_G = pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
@@ -204,6 +204,14 @@ def test_gates_alone_are_found_from_anywhere():
         State(data.truth.regressors, somewhere(3, 4).gates), data, 0.1, 300, move_regressors=False, gradient_rate=2.0
     )[-1].state.gates
     torch.testing.assert_close(gradient, ends[0], atol=1e-3, rtol=1e-2)
+
+
+def test_gates_are_projected_onto_a_ball():
+    gates = torch.tensor([[[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]]).double()
+    found = projected(gates, 2.0)
+    torch.testing.assert_close(found, torch.tensor([[[1.2, 1.6], [0.3, 0.4], [0.0, 0.0]]]).double())
+    with pytest.raises(ValueError, match=r"radius .R. must be a finite number greater than 0: got R=0"):
+        projected(gates, 0.0)
 
 
 def test_gates_stay_in_their_ball():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -101,25 +99,6 @@ def test_the_error_is_section_43s():
         gates = (w + noise_w)[t][order]
         wanted = ((a + noise_a)[t][order] - truth.regressors[t]).norm() + (gates - gates[-1] - truth.gates[t]).norm()
         assert found[t] == pytest.approx(wanted.item()) and 0.1 < found[t] < 3
-
-
-def test_the_least_error_has_one_permutation_for_both():
-    """Where regressors leave two orders equally good, or nearly so, the gates decide."""
-    truth = planted()
-    a, w = disguised(truth)
-    assert measures.least_error(a, w, truth) == pytest.approx(0, abs=1e-12)
-    a, w = random_values(5, *a.shape), random_values(6, *w.shape)  # far from the truth the two permutations differ
-    found, other = measures.least_error(a, w, truth), measures.parameter_error(a, w, truth)
-    for t in range(len(a)):
-        errors = []
-        for order in itertools.permutations(range(a.shape[1])):
-            gates = torch.stack([w[t, i] - w[t, order[-1]] for i in order])
-            of_a = sum(float((a[t, i] - b).square().sum()) for i, b in zip(order, truth.regressors[t], strict=True))
-            errors.append(of_a**0.5 + float((gates - truth.gates[t]).square().sum()) ** 0.5)
-        assert found[t] == pytest.approx(min(errors))
-    assert (found <= other + 1e-12).all() and (found < other - 1e-3).any()
-    with pytest.raises(ValueError, match=r"^experts \(k\) must be at most 6, .*: got k=7$"):
-        measures.least_error(torch.zeros(1, 7, 2), torch.zeros(1, 7, 2), Parameters(*[torch.zeros(1, 7, 2)] * 2))
 
 
 def test_the_gating_fit_is_the_worst_gates():

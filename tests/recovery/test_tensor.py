@@ -144,7 +144,7 @@ def test_power_iterations_find_a_planted_tensor(k):
         0.5 + torch.rand(3, k, generator=torch.Generator().manual_seed(1)).double(),
     )
     steps = list(tensors.power_iterations(planted(weights, truth), random_values(2, 3, 20 if k < 6 else 60, k)))
-    assert [(step.component, step.iteration) for step in steps] == [(c, i) for c in range(k) for i in range(1, 31)]
+    assert [int(step.vectors.any(2).sum(1)[0]) for step in steps] == [c for c in range(1, k + 1) for _ in range(30)]
     last = steps[-1]
     assert worst_cosine(last.vectors, truth) > 1 - 1e-9
     torch.testing.assert_close(last.values.sort().values, weights.sort().values)
@@ -257,7 +257,6 @@ def test_regressors_are_found(method, share):
     found = list(find_regressors(drawn.inputs, drawn.y, 3, transforms("identity", 0.1), method, starts))
     assert [step.iteration for step in found] == (list(range(1, 91)) if power else [1])
     assert (found[-1].regressors @ drawn.truth.regressors.mT).amax(2).min() > 0.93
-    assert (found[-1].values is not None) == power
     *_, last = find_regressors(drawn.inputs, drawn.y, 3, transforms("identity", 0.1), method, starts, watch=False)
     torch.testing.assert_close(last.regressors, found[-1].regressors)
 

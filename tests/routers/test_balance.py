@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -90,28 +89,6 @@ def test_importance_of_sums_that_are_not_1_has_the_gradient_of_autograd() -> Non
 def test_z_loss_is_finite_for_scores_whose_exponential_is_not() -> None:
     value, slopes = balance.router_z_loss(torch.tensor([[[800.0], [0.0]]]))
     assert value.item() == pytest.approx(640_000) and slopes.flatten().tolist() == [pytest.approx(1600), 0]
-
-
-@pytest.mark.parametrize("active", [1, 3])
-def test_smooth_load_is_the_chance_to_be_among_the_top_when_the_own_noise_is_drawn_again(active: int) -> None:
-    """By simulation; the standard error of 20,000 draws is at most .0036."""
-    random, spread = np.random.default_rng(2), 0.7
-    scores = SCORES[:1, :, :3]
-    noisy = scores + spread * torch.from_numpy(random.normal(size=scores.shape))
-    found = balance.smooth_load(scores, noisy, active, spread)
-    for expert in range(5):
-        for sample in range(3):
-            others = np.sort(np.delete(noisy[0, :, sample].numpy(), expert))[::-1]
-            again = scores[0, expert, sample].item() + spread * random.normal(size=20_000)
-            assert found[0, expert, sample].item() == pytest.approx((again > others[active - 1]).mean(), abs=0.015)
-
-
-@pytest.mark.parametrize(
-    ("active", "spread", "words"), [(0, 1.0, "got k=0, M=5"), (5, 1.0, "got k=5, M=5"), (2, 0.0, "got spread=0.0")]
-)
-def test_smooth_load_refuses(active: int, spread: float, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        balance.smooth_load(SCORES, SCORES, active, spread)
 
 
 def test_a_bias_alone_balances_frozen_scores() -> None:

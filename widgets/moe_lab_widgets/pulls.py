@@ -148,7 +148,7 @@ def _write_key(ax: Axes, place: int, kinds: Sequence[int]) -> None:
     for row, kind in enumerate(kinds):
         face, edge, width, _, _, words = _LOOKS[kind]
         start = np.array([left + 174 * place / _PER_UNIT, top - 20 * row / _PER_UNIT])
-        shape = outline(np.array([0.4, 0.0]), width, 0.22) + start
+        shape = outline(np.array([0.4, 0.0]), width) + start
         ax.add_patch(Polygon(shape, facecolor=face, edgecolor=edge, linewidth=1, clip_on=False))
         style: dict[str, Any] = {"color": theme.INK, "size": theme.SMALL_SIZE, "va": "center_baseline"}
         ax.text(start[0] + 0.48, start[1], words, **style)
@@ -181,7 +181,7 @@ def _draw_arrow(ax: Axes, kind: int, along: NDArray[np.float64]) -> None:
         return
     order = 4 + (0.5 if kind < 2 else 0.6 if not name else 0)
     looks: dict[str, Any] = {"facecolor": face, "edgecolor": edge, "linewidth": 1, "zorder": order}
-    ax.add_artist(Polygon(outline(along, width, 0.22), label=f"pull of {words}", clip_on=False, **looks))
+    ax.add_artist(Polygon(outline(along, width), label=f"pull of {words}", clip_on=False, **looks))
     if kind >= 2 and name and length >= _NAMED:
         centred: dict[str, Any] = {"ha": "center", "va": "center_baseline", "zorder": 5, "weight": "bold"}
         x, y = (along * (1 + 0.16 / length)).tolist()
@@ -220,11 +220,11 @@ def lengths(data: xr.Dataset) -> xr.DataArray:
     return square**0.5
 
 
-def outline(along: NDArray[np.float64], width: float, head: float) -> NDArray[np.float64]:
-    """An arrow from (0, 0), (7, 2): its shaft's width and its head's length, which is at most half of the arrow."""
+def outline(along: NDArray[np.float64], width: float) -> NDArray[np.float64]:
+    """An arrow from (0, 0), (7, 2), with a shaft of this width and a head that is at most half of it."""
     length = float(np.hypot(*along))
     across = np.array([-along[1], along[0]]) / length
-    head = min(head, length / 2)
+    head = min(0.22, length / 2)
     neck, half, wide = 1 - head / length, min(width / 2, head * 0.3), head * 0.45
     corners = ((0, half), (neck, half), (neck, wide), (1, 0), (neck, -wide), (neck, -half), (0, -half))
     return np.array([part * along + aside * across for part, aside in corners])

@@ -51,11 +51,6 @@ def exercise_of(cell: Mapping[str, Any]) -> Exercise | None:
     return None if found is None else Exercise(found[2], found[1], cell["source"][: found.start()].rstrip())
 
 
-def exercises_of(notebook: Mapping[str, Any]) -> list[Exercise]:
-    """The exercises of a notebook in their order."""
-    return [found for cell in notebook["cells"] if (found := exercise_of(cell)) is not None]
-
-
 def for_class(notebook: Any, solutions: bool) -> Any:
     """A copy of a notebook for a class: each exercise is an nbgrader answer, followed by a test worth one point.
 

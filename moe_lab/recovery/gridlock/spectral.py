@@ -30,12 +30,10 @@ class Found(NamedTuple):
     Attributes:
       iteration: from 1, over all components.
       regressors: (T, k, d) unit vectors, oriented; zeros for later components.
-      values: (T, k) T3(v, v, v) of each in whitened coordinates, 0 for later components; None for Orth-ALS.
     """
 
     iteration: int
     regressors: Float[Tensor, "T k d"]
-    values: Float[Tensor, "T k"] | None
 
 
 def power_starts(
@@ -92,7 +90,7 @@ def find_regressors(
         if refine and iteration == last:
             along = unit(tensors.third_moment_along(inputs, weights, step.vectors @ whiten.mT))
             regressors = unit(regressors * torch.sign((regressors * along).sum(2, keepdim=True)) + along)
-        yield Found(iteration, tensors.oriented(regressors, inputs, y, transforms), step.values)
+        yield Found(iteration, tensors.oriented(regressors, inputs, y, transforms))
 
 
 def _orth_als(
@@ -118,7 +116,7 @@ def _orth_als(
             better = error < (1 - _BETTER) * best[1]
             best = torch.where(better[:, None, None], factors, best[0]), torch.where(better, error, best[1])
     assert best is not None
-    return Found(1, tensors.oriented(best[0], inputs, y, transforms), None)
+    return Found(1, tensors.oriented(best[0], inputs, y, transforms))
 
 
 def _unexplained(moment: Float[Tensor, "T m"], terms: Float[Tensor, "T k m"]) -> Float[Tensor, " T"]:

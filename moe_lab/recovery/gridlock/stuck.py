@@ -56,7 +56,7 @@ def stuck_rate(
       d: numbers in an input.
       samples: n, one or several.
       trials, seed, more: as for `table2`.
-      methods: "spectral+em", "joint-em", "joint-em-gradient" or "em-from-truth".
+      methods: "spectral+em", "joint-em" or "joint-em-gradient".
       spectral_iterations: of EM of everything, after the spectral start and 5 iterations of EM of the gates.
       joint_iterations: of EM from random parameters.
       noise: sigma.

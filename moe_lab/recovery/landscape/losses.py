@@ -15,7 +15,6 @@ Shapes: T trials, N samples, d dimensions, k experts.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -173,7 +172,7 @@ def shares_of(gates: Float[Tensor, "T k d"]) -> Float[Tensor, "T k"]:
 def l2(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation) -> Loss:
     """Computes the mean square of y - sum_i softmax_i(<w, x>) g(<a_i, x>) (section 3.1), with w_k fixed."""
     u = state.regressors @ x.mT
-    value, bend = _with_slope(g, u)
+    value, bend = g.with_slope(u)
     prior = (state.gates @ x.mT).softmax(1)
     predicted = (prior * value).sum(1, keepdim=True)
     residual = predicted - y[:, None]
@@ -190,17 +189,6 @@ def l2_value(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g
     return (predicted - y).square().mean(1)
 
 
-def _with_slope(g: Activation, u: Tensor) -> tuple[Tensor, Tensor]:
-    """Computes g(u) and g'(u), elementwise."""
-    if g.linear:
-        return u, torch.ones_like(u)
-    with torch.enable_grad():
-        at = u.detach().requires_grad_()
-        value = g(at)
-        (slope,) = torch.autograd.grad(value.sum(), at)
-    return value.detach(), slope
-
-
 def l_log(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation, sigma: float) -> Loss:
     """Computes minus the mean log-likelihood and its gradient with respect to the gates (eq. 9 and 14), w_k fixed.
 
@@ -215,12 +203,6 @@ def _fixed(slope: Tensor) -> Tensor:
     """Sets the gradient of w_k, which fixes the gauge, to 0."""
     slope[:, -1].zero_()
     return slope
-
-
-def projected(gates: Float[Tensor, "T k d"], radius: float) -> Float[Tensor, "T k d"]:
-    """Projects every w_i onto the ball |w| <= R (the projection onto Omega, section 3.2)."""
-    require(math.isfinite(radius) and radius > 0, "radius (R) must be a finite number greater than 0", R=radius)
-    return gates * (radius / torch.linalg.vector_norm(gates, dim=2, keepdim=True).clamp(min=radius))
 
 
 def regressors_from(rows: Float[Tensor, "T k d"]) -> Float[Tensor, "T k d"]:

@@ -21,7 +21,7 @@ from moe_lab.core.training import Measure, Snapshot, TrialProgress
 from moe_lab.core.trials import device_and_dtype, on_one_thread, stream
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Parameters, Samples
-from moe_lab.recovery.em import State
+from moe_lab.recovery.em import State, projected
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.losses import Loss
@@ -225,7 +225,7 @@ def moved(model: Descent, state: State, loss: Loss, slope: Tensor, rate: Tensor)
     if model.clip is not None:
         scale = scale * (model.clip / slope.clamp(min=model.clip))
     rows, gates = (now - scale[:, None, None] * by for now, by in zip(state, loss.slope, strict=True))
-    return State(rows, losses.projected(gates, model.radius) if isinstance(model, LogLoss) else gates)
+    return State(rows, projected(gates, model.radius) if isinstance(model, LogLoss) else gates)
 
 
 def sample_batches(

@@ -49,19 +49,6 @@ class _Wide(Built):
         rule = f"images must be squares whose side is a multiple of {_MAP}"
         require(height == width and height % _MAP == 0, rule, height=height, width=width)
 
-    def count(self, image: tuple[int, int, int] = (3, 32, 32), classes: int | None = None) -> Count:
-        """Counts parameters and multiplications for images of (channels, height, width); nothing is trained or drawn.
-
-        The paper says that both models have an equal number of parameters. Counted, that holds nearly for its CelebA
-        models (7.43 and 7.30 million), and not for CIFAR-10: WRN has 7.44 million, WRN-pMoE 3.96 million.
-        """
-        self.check(image)
-        return count(lambda: self.network(image, self._classes(classes)), image, self.skipped(image))
-
-    def skipped(self, image: tuple[int, int, int]) -> int:
-        """Multiplications of an image's forward pass on patches that an expert does not keep."""
-        return 0
-
 
 class WRN(_Wide):
     """The 10-layer wide residual network (pmoe2023, section 5.2), trained by plain SGD.
@@ -145,11 +132,17 @@ class PatchWRN(_Wide):
         return PatchNetwork(self.trunk, image[0], self.width, classes, self.norm_momentum, layer)
 
     def count(self, image: tuple[int, int, int] = (3, 32, 32), classes: int | None = None) -> Count:
+        """Counts parameters and multiplications for images of (channels, height, width).
+
+        The paper says that both models have an equal number of parameters. Counted, that holds nearly for its CelebA
+        models (7.43 and 7.30 million), and not for CIFAR-10: WRN has 7.44 million, WRN-pMoE 3.96 million.
+        """
         dense = self.replace(sparse=False)
         self.check(image)
-        return count(lambda: dense.network(image, self._classes(classes)), image, self.skipped(image))
+        return count(lambda: dense.network(image, self._classes(classes)), image, self._skipped(image))
 
-    def skipped(self, image: tuple[int, int, int]) -> int:
+    def _skipped(self, image: tuple[int, int, int]) -> int:
+        """Multiplications of an image's forward pass on patches that an expert does not keep."""
         if self.gates in ("none", "soft"):
             return 0
         kernel, cells = (1 if self.patch_side == 1 else 9), (image[1] // _MAP) ** 2

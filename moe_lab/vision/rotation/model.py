@@ -17,14 +17,10 @@ Optimizer = Literal["adam", "sgd", "normalized"]
 Routing = Literal["learned", "oracle", "random"]
 
 
-class _Turned(Built):
-    """What all models of turned images share."""
+class _Single(Built):
+    """What single networks share: how they are trained, alone or as experts."""
 
     usual_classes: ClassVar[int] = 2
-
-
-class _Single(_Turned):
-    """What single networks share: how they are trained, alone or as experts."""
 
     optimizer: Optimizer = knob(
         "adam", meaning="Adam, SGD, or SGD on a gradient of length 1", choices=("adam", "sgd", "normalized")
@@ -77,7 +73,7 @@ class ResNet18(_Single):
 _PAPER: dict[str, Any] = {"optimizer": "sgd", "learning_rate": 0.01, "weight_decay": 5e-4, "batch_size": 128}
 
 
-class Mixture(_Turned):
+class Mixture(Built):
     """M experts of which a linear router sends each image to one (chen2022, section 3.2).
 
     Experts are trained as their Config says, each with its own gradient's length where that is normalised; the router
@@ -101,6 +97,7 @@ class Mixture(_Turned):
     router_noise: float = knob(1.0, symbol="r", meaning="largest noise on a router's score", ge=0, le=1e3)
 
     name: ClassVar[str] = "mixture"
+    usual_classes: ClassVar[int] = 2
 
     @model_validator(mode="after")
     def _used(self) -> Self:

@@ -80,10 +80,6 @@ def resnet18(channels: int, width: int, classes: int) -> nn.Sequential:
     )
 
 
-class Router(nn.Linear):
-    """h(x): a linear map of the pixels, 0 at the start."""
-
-
 class MixtureNetwork(nn.Module):
     """Experts of which each image is sent to one; the others do not see it.
 
@@ -95,7 +91,7 @@ class MixtureNetwork(nn.Module):
     def __init__(self, experts: Sequence[nn.Module], pixels: int, learned: bool) -> None:
         super().__init__()
         self.experts = nn.ModuleList(experts)
-        self.router = Router(pixels, len(experts)) if learned else None
+        self.router = nn.Linear(pixels, len(experts)) if learned else None  # h(x)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B c"]:
         return self.dispatched(x).logits

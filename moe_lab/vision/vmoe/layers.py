@@ -41,7 +41,7 @@ class Dense(nn.Module):
         bias = None if self.bias is None else self.bias.view(-1)
         return functional.linear(x, kernel.T, bias).unflatten(-1, self.outputs)
 
-    def draw(self, generator: Generator, how: str = "xavier", alike: bool = False) -> None:
+    def draw(self, generator: Generator, how: str, alike: bool) -> None:
         """Draws the kernel: uniform with variance 2/(in + out) ("xavier"), or normal with 1/in ("lecun").
 
         Args:

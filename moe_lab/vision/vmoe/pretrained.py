@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from moe_lab import __version__
-from moe_lab.core import files
 from moe_lab.core.errors import OperationError
-from moe_lab.core.files import writable_folder
+from moe_lab.core.files import cache_folder, writable_folder
 from moe_lab.core.training import Snapshot
 from moe_lab.vision.vmoe.digits import DigitTask
 from moe_lab.vision.vmoe.model import VMoE
@@ -31,16 +30,11 @@ _MEASURING = {"record_every", "test_every", "test_images", "device"}
 """Settings of a run that do not change the model."""
 
 
-def cache_folder() -> Path:
-    """Where models are kept when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
-    return files.cache_folder("vision")
-
-
 def pretrained_path(run: DigitRun = PRE_TRAINING, folder: Path | str | None = None) -> Path:
     """The file of a pre-trained model; its name holds a hash of what makes the model and of the library's version."""
     text = f"{__version__} {run.model_dump_json(exclude=_MEASURING)}"
     name = f"v-moe-{hashlib.sha256(text.encode()).hexdigest()[:16]}.safetensors"
-    return (cache_folder() if folder is None else Path(folder)) / name
+    return (cache_folder("vision") if folder is None else Path(folder)) / name
 
 
 def pre_train(run: DigitRun = PRE_TRAINING, folder: Path | str | None = None) -> Iterator[Snapshot]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from moe_lab.core.trials import stream
 from moe_lab.recovery.data import MixtureTask, Samples
-from moe_lab.recovery.em import Moments, State, gate_gradient, gate_newton, posterior, regressor_step
+from moe_lab.recovery.em import Moments, State, gate_gradient, gate_newton, posterior, projected, regressor_step
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.measures import parameter_error, unit
 
@@ -127,15 +127,11 @@ def _followed(state: State, how: str, sampled: Samples, task: MixtureTask, itera
             gates = gate_newton(gates, responsibilities, moments)
         else:
             for _ in range(1 if how.startswith("gradient") else _STEPS):
-                gates = _projected(gate_gradient(gates, responsibilities, moments, 1.0))
+                gates = projected(gate_gradient(gates, responsibilities, moments, 1.0), 1.0)
         if how != KEPT[-1]:
             regressors = regressor_step(regressors, responsibilities, moments, task.g)
-        state = State(regressors, gates if how == "newton" else _projected(gates))
+        state = State(regressors, gates if how == "newton" else projected(gates, 1.0))
     return state
-
-
-def _projected(gates: Tensor) -> Tensor:
-    return gates / torch.linalg.vector_norm(gates, dim=2, keepdim=True).clamp(min=1)
 
 
 def _error(state: State, sampled: Samples) -> np.ndarray:

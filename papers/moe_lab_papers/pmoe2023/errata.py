@@ -10,7 +10,7 @@ import torch
 from moe_lab.core.findings import Finding, judged
 from moe_lab.core.routing import expert_choice
 from moe_lab.patch_routing import JointMoE, PatternTask, theory
-from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.joint import JointRules, by_expert, joint_forward, joint_step
 from moe_lab_papers.paper import Paper
 from moe_lab_papers.pmoe2023 import theory_steps
 
@@ -57,13 +57,12 @@ def neurons_of_an_expert() -> Finding:
         torch.randn(shape, generator=generator, dtype=torch.float64)
         for shape in ((1, neurons + experts, d), (1, 1, n, d), (1, neurons, 1))
     )
-    member = torch.from_numpy(models.membership(neurons, [experts])).to(torch.float64)
     one = torch.ones(1, 1, 1, dtype=torch.float64)
-    rules = models.joint_rules(a / kept, member, torch.tensor([kept]), one)
+    rules = JointRules(by_expert(a / kept, [experts]), torch.tensor([kept]), one)
     labels = torch.zeros(1, 1, dtype=torch.int64)
-    moved, _ = models.joint_step(weights, patches, labels, rules)
+    moved, _ = joint_step(weights, patches, labels, rules)
     taken = (weights - moved)[0, neurons]  # what expert 1's router moved by: its gradient, for a step size of 1
-    now = models.joint_forward(weights, patches, rules)
+    now = joint_forward(weights, patches, rules)
     value = 1 / (1 + now.outputs[0, 0, 0].exp())  # v of y = +1
     mask, gate = now.mask[0, 0, 0], now.gates[0, 0, 0]
     places = [int(place) for place in mask.nonzero()]
@@ -217,11 +216,9 @@ def one_patch_has_no_gradient() -> Finding:
     model, d = JointMoE(experts=2, neurons=4, patches_per_expert=1), 6
     generator = torch.Generator().manual_seed(0)
     weights, patches = (torch.randn(shape, generator=generator) for shape in ((1, 6, d), (1, 8, 5, d)))
-    member = torch.from_numpy(models.membership(model.neurons, [model.experts])).float()
-    rules = models.joint_rules(
-        torch.randn(1, 4, 1, generator=generator), member, torch.tensor([1]), torch.ones(1, 1, 1)
-    )
-    moved, _ = models.joint_step(weights, patches, torch.arange(8)[None] % 2, rules)
+    outputs = by_expert(torch.randn(1, 4, 1, generator=generator), [model.experts])
+    rules = JointRules(outputs, torch.tensor([1]), torch.ones(1, 1, 1))
+    moved, _ = joint_step(weights, patches, torch.arange(8)[None] % 2, rules)
     by = float((moved - weights)[:, model.neurons :].abs().max())
     experts = float((moved - weights)[:, : model.neurons].abs().max())
     true = by == 0 < experts

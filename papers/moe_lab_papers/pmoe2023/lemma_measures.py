@@ -11,7 +11,7 @@ import xarray as xr
 
 from moe_lab.core.training import final
 from moe_lab.patch_routing import JointMoE, PatternTask, SeparateMoE, figures, initialization, theory, train
-from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.fixed import router_direction, train_routers
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.recipes import trained_as
 from moe_lab_papers.pmoe2023 import theory_steps
@@ -101,11 +101,9 @@ def router_lemmas(samples: int, trials: int, seed: int = 0) -> xr.Dataset:
         drawn = task.sample(samples, trials=[trial], seed=seed, dtype=torch.float64)
         routers = torch.as_tensor(initialization.initial_routers(trial, seed, 2, n, task.dimension)) / np.log(n)
         sums, labels = drawn.patches().sum(2), drawn.labels
-        direction = models.router_direction(sums, labels, torch.ones_like(sums[..., 0]), 2)
-        count = torch.tensor([samples])
-        trained = models.train_routers(
-            routers[None], direction, epochs=100, samples=count, batch_size=20, learning_rate=1 / n
-        )[0]
+        direction = router_direction(sums, labels, 2)
+        settings = {"epochs": 100, "samples": samples, "batch_size": 20}
+        trained = train_routers(routers[None], direction, **settings, learning_rate=1 / n)[0]
         test = task.sample(1000, trials=[trial], seed=seed, split="test", dtype=torch.float64)
         scores = torch.einsum("bnd,bd->bn", test.patches()[0], trained[test.labels[0]])
         near = theory.closer(test.patches()[0], patterns, (1 - task.delta_d) / 2).any(-1)

@@ -12,8 +12,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from moe_lab.core.training import final
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE, figures, theory, train
-from moe_lab.patch_routing import model as models
+from moe_lab.patch_routing.fixed import FixedRules, fixed_step, router_direction
 from moe_lab.patch_routing.grid_points import make_task
+from moe_lab.patch_routing.model import PatchModel
 from moe_lab.patch_routing.recipes import trained_as
 from moe_lab_papers.pmoe2023.hyperplanes import separating_hyperplane
 from moe_lab_papers.pmoe2023.operations import operations
@@ -84,7 +85,7 @@ def cells(
     return xr.concat(parts, "cell", coords="minimal", compat="override", join="exact")
 
 
-def _model(cell: Cell, recipe: Literal["paper", "authors"], source: str) -> models.PatchModel:
+def _model(cell: Cell, recipe: Literal["paper", "authors"], source: str) -> PatchModel:
     """The model of a grid point, with the step size and the batch of its recipe."""
     kind, _, experts, kept = cell
     name = "authors" if recipe == "authors" else source
@@ -221,8 +222,7 @@ def router_gradient(samples: Sequence[int], trials: int, seed: int = 0) -> xr.Da
         sampled = task.sample(most, trials=[trial], seed=seed, dtype=torch.float64)
         sums = sampled.patches().sum(2)
         for row, count in enumerate(samples):
-            counted = torch.ones(1, count, dtype=torch.float64)
-            found = models.router_direction(sums[:, :count], sampled.labels[:, :count], counted, 2)[0, 0]
+            found = router_direction(sums[:, :count], sampled.labels[:, :count], 2)[0, 0]
             error[row, trial] = float((found - expected).norm())
             cosine[row, trial] = float(torch.cosine_similarity(found, expected, dim=0))
     power = np.polyfit(np.log(samples), np.log(error), 1)[0]
@@ -296,8 +296,8 @@ def step_operations(patches: int, patches_per_expert: int, neurons: int) -> xr.D
     for experts, kept in ((2, patches_per_expert), (1, patches)):
         share, batch, dimension = neurons // experts, 20, 64
         weights, inputs = torch.randn(1, experts, share, dimension), torch.randn(1, experts, kept, batch, dimension)
-        rules = models.FixedRules(torch.randn(1, neurons, 1) / kept, None, torch.ones(1, 1, 1))
+        rules = FixedRules(torch.randn(1, neurons, 1) / kept, None, torch.ones(1, 1, 1))
         with FlopCounterMode(display=False) as counter:
-            models.fixed_step(weights, inputs, torch.arange(batch)[None] % 2, rules)
+            fixed_step(weights, inputs, torch.arange(batch)[None] % 2, rules)
         counted.append(float(counter.get_total_flops()))
     return xr.Dataset({"operations": ("kind", counted)}, {"kind": ["separate", "cnn"]})

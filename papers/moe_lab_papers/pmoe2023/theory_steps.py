@@ -18,8 +18,9 @@ from moe_lab.core.config import require
 from moe_lab.core.routing import sorted_patches
 from moe_lab.core.trials import stream
 from moe_lab.patch_routing import initialization
-from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.data import PatternTask, Samples
+from moe_lab.patch_routing.fixed import router_direction, train_routers
+from moe_lab.patch_routing.model import JointMoE, check_model
 from moe_lab.patch_routing.theory import Kind
 
 
@@ -88,7 +89,7 @@ def small_steps(
     require(task.classes == 2, "the lemmas are about two classes (c)", c=task.classes)
     k = {"separate": 2, "joint": experts, "cnn": 1}[kind]
     kept = task.patches if kind == "cnn" else patches_per_expert
-    models.check_model(models.JointMoE(neurons=neurons, experts=k, patches_per_expert=kept), task.patches, 2)
+    check_model(JointMoE(neurons=neurons, experts=k, patches_per_expert=kept), task.patches, 2)
     drawn = task.sample(samples, trials=[trial], seed=seed, split="test", dtype=torch.float64)
     train = task.sample(steps * batch_size, trials=[trial], seed=seed, dtype=torch.float64)
     routers = torch.as_tensor(initialization.initial_routers(trial, seed, k, task.patches, task.dimension))
@@ -119,11 +120,9 @@ def small_steps(
 def _trained(routers: Tensor, train: Samples, samples: int) -> Tensor:
     """Routers after 100 epochs at batches of 20 and the step size 1/n (algorithm 1, step 2, in closed form)."""
     sums, labels = train.patches().sum(2)[:, :samples], train.labels[:, :samples]
-    direction = models.router_direction(sums, labels, torch.ones_like(sums[..., 0]), 2)
-    count, rate = torch.tensor([samples]), 1 / train.index.shape[2]
-    return models.train_routers(routers[None], direction, epochs=100, samples=count, batch_size=20, learning_rate=rate)[
-        0
-    ]
+    direction = router_direction(sums, labels, 2)
+    settings = {"epochs": 100, "samples": samples, "batch_size": 20}
+    return train_routers(routers[None], direction, **settings, learning_rate=1 / train.index.shape[2])[0]
 
 
 def _gates(kind: Kind, scores: Float[Tensor, "b n k"], kept: int) -> Float[Tensor, "b k n"]:

@@ -253,10 +253,3 @@ class TestMinimisers:
         found = losses.regressors_from(at)
         assert found[1].isnan().all()
         torch.testing.assert_close(found[0], alone[0])
-
-    def test_projection(self):
-        gates = torch.tensor([[[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]]).double()
-        found = losses.projected(gates, 2.0)
-        torch.testing.assert_close(found, torch.tensor([[[1.2, 1.6], [0.3, 0.4], [0.0, 0.0]]]).double())
-        with pytest.raises(ValueError, match=r"radius .R. must be a finite number greater than 0: got R=0"):
-            losses.projected(gates, 0.0)

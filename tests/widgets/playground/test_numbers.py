@@ -17,7 +17,8 @@ import torch
 from moe_lab.core.training import Snapshot
 from moe_lab.core.trials import stream
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, train
-from moe_lab.patch_routing.model import FixedRules, fixed_step, joint_rules, joint_step, membership
+from moe_lab.patch_routing.fixed import FixedRules, fixed_step
+from moe_lab.patch_routing.joint import JointRules, by_expert, joint_step
 from moe_lab.patch_routing.phase_live import phase_records
 from moe_lab_widgets.labs import phase_transition
 from moe_lab_widgets.labs.router_alignment_runs import steps, task_of
@@ -145,7 +146,7 @@ def test_steps_are_the_librarys(ask: Ask, seed: int) -> None:
         patches = torch.randn(1, count, n, d, dtype=double, generator=generator) * 0.3
         labels = torch.arange(count)[None] % 2
         step = torch.full((1, 1, 1), rate, dtype=double)
-        rules = joint_rules(a / kept, torch.as_tensor(membership(m, [k])), torch.tensor([kept]), step)
+        rules = JointRules(by_expert(a / kept, [k]), torch.tensor([kept]), step)
         own = patches.permute(0, 2, 1, 3)[:, None].contiguous()
         joint = joint_step(weights, patches, labels, rules)
         cnn = fixed_step(weights[:, None, :m], own, labels, FixedRules(a / n, None, step))

@@ -142,7 +142,6 @@ def cells(
     *,
     shape: tuple[int, int] | None = None,
     size: float = theme.TEXT_SIZE,
-    colour: str = theme.INK,
     bold: bool = False,
     names: Sequence[str] = (),
     at: tuple[float, float] = (0, 0),
@@ -152,7 +151,7 @@ def cells(
 
     Args:
       words: row by row; "" for none.
-      shades: (rows, columns) 0 to 1, NaN as 0; without them cells are transparent and words have one `colour`.
+      shades: (rows, columns) 0 to 1, NaN as 0; without them cells are transparent and words are dark.
       shape: (rows, columns) where there are no shades.
       size: points; smaller in small cells.
       names: of the cells, for the pointer; those of the table where there are none.
@@ -164,7 +163,7 @@ def cells(
     (left, top), (right, bottom) = pixels(ax, [across - 0.5, across + columns - 0.5], [down - 0.5, down + rows - 0.5])
     wide, high = (right - left) / columns, (bottom - top) / rows
     count = rows * columns
-    faces, inks = ([0] * count, [integer(colour)] * count) if shades is None else fills(shades)
+    faces, inks = ([0] * count, [integer(theme.INK)] * count) if shades is None else fills(shades)
     sheet = Sheet()
     sheet.add(
         [
@@ -275,24 +274,19 @@ def image(
     x: float,
     y: float,
     shown: NDArray[np.uint8],
-    zoom: int = 1,
     *,
-    right: float = 0,
-    down: float = 0,
-    name: str = "",
-    rows: Sequence[str] = (),
-    columns: Sequence[str] = (),
+    name: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
 ) -> Artist:
-    """Puts pixels (height, width, 4) with their upper left corner at a place in data, moved by pixels.
+    """Puts pixels of the screen (height, width, 4) with their upper left corner at a place in data.
 
     Args:
-      zoom: pixels at 100 dpi of each; 0 where they are the screen's own pixels already.
       name: what a pointer shows, followed by the names of the row and the column of the pixels that it is in.
     """
     left, top = pixels(ax, x, y)[0]
-    strip = Strip(left + right, top + down, shown, zoom)
-    if name:
-        strip.table = name, tuple(rows), tuple(columns)  # type: ignore[attr-defined]
+    strip = Strip(left, top, shown)
+    strip.table = name, tuple(rows), tuple(columns)  # type: ignore[attr-defined]
     return ax.add_artist(strip)
 
 

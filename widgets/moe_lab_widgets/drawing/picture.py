@@ -59,6 +59,7 @@ class Picture:
       width, height: pixels at 100 dpi; the caption takes the lowest `CAPTION_HEIGHT`.
 
     Attributes:
+      width, height: of the panels, in pixels at 100 dpi.
       laid: the panels in their places.
       spans: left and right of each panel at 100 dpi: a narrow page stacks them.
       names: what a pointer over an artist of the record shows: `{"name": words}`, with `x` and `y` (see `_along`) where
@@ -66,13 +67,13 @@ class Picture:
     """
 
     CAPTION_HEIGHT = 32
+    width, height = 1100, 480 - CAPTION_HEIGHT
 
-    def __init__(self, panels: Sequence[Panel], scale: float = 1.0, width: int = 1100, height: int = 480) -> None:
-        self.width, self.height = width, height - self.CAPTION_HEIGHT
-        self.figure = theme.figure(width, height, scale)
+    def __init__(self, panels: Sequence[Panel], scale: float = 1.0) -> None:
+        self.figure = theme.figure(self.width, self.height + self.CAPTION_HEIGHT, scale)
         self.canvas = FigureCanvasAgg(self.figure)
         edges = np.cumsum([0, *(panel.width for panel in panels)], dtype=float)
-        edges = np.rint(edges / max(edges[-1], 1) * width).astype(int)
+        edges = np.rint(edges / max(edges[-1], 1) * self.width).astype(int)
         self.spans: list[tuple[int, int]] = list(pairwise(edges.tolist()))
         self.laid = [
             Laid(self.figure, panel, number, span, self.height, lambda: self.canvas.get_renderer())

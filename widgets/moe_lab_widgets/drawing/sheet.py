@@ -30,17 +30,16 @@ def integer(colour: str) -> int:
 
 
 class Strip(Artist):
-    """Pixels at a fixed place, each `zoom` screen pixels wide, handed to the renderer as they are.
+    """Pixels of the screen at a fixed place, handed to the renderer as they are.
 
     Args:
       left, top: pixels from the top left of the figure at 100 dpi.
       pixels: (height, width, 4) uint8 RGBA.
-      zoom: screen pixels per pixel at 100 dpi; at a projector's 150 dpi it is rounded down to a whole number.
     """
 
-    def __init__(self, left: float, top: float, pixels: Pixels, zoom: int = 1) -> None:
+    def __init__(self, left: float, top: float, pixels: Pixels) -> None:
         super().__init__()
-        self.left, self.top, self.pixels, self.zoom = left, top, pixels, zoom
+        self.left, self.top, self.pixels = left, top, pixels
         self.set_zorder(3)
 
     def set_clip_path(self, path: Any, transform: Any = None) -> None:
@@ -50,11 +49,9 @@ class Strip(Artist):
         if not self.get_visible():
             return
         scale = renderer.dpi / theme.BASE_DPI
-        zoom = max(int(self.zoom * scale), 1)
-        shown = self.pixels.repeat(zoom, axis=0).repeat(zoom, axis=1) if zoom > 1 else self.pixels
-        bottom = renderer.height - round(self.top * scale) - shown.shape[0]
+        bottom = renderer.height - round(self.top * scale) - self.pixels.shape[0]
         context = renderer.new_gc()
-        renderer.draw_image(context, round(self.left * scale), bottom, np.ascontiguousarray(shown[::-1]))
+        renderer.draw_image(context, round(self.left * scale), bottom, np.ascontiguousarray(self.pixels[::-1]))
         context.restore()
 
 

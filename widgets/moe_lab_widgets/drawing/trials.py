@@ -73,15 +73,15 @@ def spread_words(trials: int) -> str:
     return SPREAD_WORDS.format(trials=f"{trials:,}") if trials > MOST_LINES else ""
 
 
-def few(values: NDArray[np.float64], most: int = MOST_LINES) -> NDArray[np.int64]:
+def few(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Returns the trials that stand for all: every one of a few, else as many at even ranks of their values (trial,).
 
     A mark for each is then a quantile dot plot (Kay et al. 2016): it stands for as many trials as the next one.
     """
     count = len(values)
-    if count <= most:
+    if count <= MOST_LINES:
         return np.arange(count)
-    ranks = ((np.arange(most) + 0.5) / most * count).astype(np.int64)
+    ranks = ((np.arange(MOST_LINES) + 0.5) / MOST_LINES * count).astype(np.int64)
     return np.asarray(np.argsort(values, kind="stable")[ranks])
 
 

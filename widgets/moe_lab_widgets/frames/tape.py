@@ -143,13 +143,13 @@ class Tape(RendererBase):
             places = np.floor(where * (1 << self.book.bits)).astype("<i2")
             self._operations += struct.pack("<BHHH", 11, style, shape, len(places)) + places.tobytes()
 
-    def image(self, x: float, y: float, pixels: Pixels, side: int = TILE) -> None:
+    def image(self, x: float, y: float, pixels: Pixels) -> None:
         """Puts pixels (height, width, 4) from the top left; tiles that the page has are not sent again."""
         high, wide = pixels.shape[:2]
-        tiles = self._tiles_of(pixels.view(np.uint32)[..., 0], side)
+        tiles = self._tiles_of(pixels.view(np.uint32)[..., 0])
         places = (round(x * (1 << self.book.bits)), round(y * (1 << self.book.bits)))
         size = (wide << self.book.bits, high << self.book.bits)
-        self._operations += struct.pack("<B4h2HBB", 12, *places, *size, wide, high, side, 0)
+        self._operations += struct.pack("<B4h2HBB", 12, *places, *size, wide, high, TILE, 0)
         self._operations += tiles.tobytes()
 
     def boxes(self, boxes: NDArray[np.int16], colours: NDArray[np.uint32]) -> None:
@@ -183,10 +183,10 @@ class Tape(RendererBase):
             known = self._inks[id(ink)] = self.book.stamp(ink), ink  # the ink is kept, so that its id stays its own
         return known[0]
 
-    def _tiles_of(self, now: NDArray[np.uint32], side: int) -> NDArray[np.uint16]:
+    def _tiles_of(self, now: NDArray[np.uint32]) -> NDArray[np.uint16]:
         """Returns the numbers of an image's tiles (rows, columns)."""
         high, wide = now.shape
-        rows, columns = range(0, high, side), range(0, wide, side)
+        rows, columns = range(0, high, TILE), range(0, wide, TILE)
         slot, self._images = (self._artist, self._images, now.shape), self._images + 1
         before, tiles = self._tiled.get(slot, (None, None))
         if before is None or tiles is None:
@@ -199,7 +199,7 @@ class Tape(RendererBase):
             tiles = tiles.copy()
             changed = np.logical_or.reduceat(np.logical_or.reduceat(different, rows, axis=0), columns, axis=1)
         places = np.argwhere(changed)
-        parts = [now[row * side : (row + 1) * side, column * side : (column + 1) * side] for row, column in places]
+        parts = [now[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE] for row, column in places]
         tiles[changed] = self.book.tiles([np.ascontiguousarray(part) for part in parts])
         self._tiled[slot] = now.copy(), tiles
         return tiles

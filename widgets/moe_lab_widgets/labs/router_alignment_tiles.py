@@ -134,7 +134,6 @@ def draw_tiles(ax: Axes, task: PatternTask | DigitTask, shot: Snapshot, trial: i
         0,
         0,
         tiles.pixels(kept),
-        zoom=0,
         name=f"class {theme.CLASS_SIGNS[side]}",
         rows=[f"expert {s + 1}" for s in range(experts)],
         columns=columns if layout.lines == 1 else ["its patches"],

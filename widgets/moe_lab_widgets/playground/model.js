@@ -1,4 +1,4 @@
-/** The models of pmoe2023 and one exact SGD step of each: `moe_lab.patch_routing.model`, one trial at a time.
+/** The models of pmoe2023 and one exact SGD step of each, one trial at a time: `moe_lab.patch_routing.joint` and `fixed`.
  *
  *   f(x) = sum_s sum_r (a_r / l) sum_{j in J_s} ReLU(<w_r, x_j>) G_{j,s}                                    (eq. 1)
  *
