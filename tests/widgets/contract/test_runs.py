@@ -11,7 +11,7 @@ import pytest
 
 from tests.helpers.living import living_widgets
 from tests.widgets.cases import Case, one_case_in
-from tests.widgets.labs import FAST, Make, done, pixels, shown
+from tests.widgets.labs import Make, done, pixels, shown
 
 
 @one_case_in(3, 2)
@@ -28,14 +28,6 @@ def test_step_play_and_reset(make: Make, ended: Any) -> None:
     done(lab)
     assert len(lab.records) == len(ended.records)
     np.testing.assert_array_equal(pixels(lab), pixels(ended))
-
-
-def test_speed_sets_the_pace_and_the_frames(make: Make, case: Case) -> None:
-    lab = make(playing=False)
-    assert lab.controls.speed.value == FAST
-    assert (lab._runner.pace, lab._runner.frames) == (0, case.kind.frames)
-    lab.controls.speed.value = "easy to follow"
-    assert (lab._runner.pace, lab._runner.frames) == (15, case.kind.frames)
 
 
 def test_closing_leaves_no_thread_and_no_widget(case: Case) -> None:

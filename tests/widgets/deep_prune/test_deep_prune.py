@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from moe_lab.core.training import Snapshot
 from moe_lab.drawing import theme
 from moe_lab.vision import deep
 from moe_lab_widgets.drawing.sheet import Sheet
@@ -148,11 +150,12 @@ def test_time_is_measured_once_in_a_process_and_memory_and_operations_are_known_
 
 @pytest.mark.usefixtures("ended")  # which has kept a pre-trained model: only what follows it is to diverge
 def test_a_training_that_diverged_is_not_pruned(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Any) -> None:
-        self.step += 5
-        self.diverged[:] = True
+    snapshots = deep.Training.snapshots
 
-    monkeypatch.setattr(deep.Training, "_advance", broken)
+    def lost(training: Any) -> Iterator[Snapshot]:
+        return (replace(shot, diverged=np.array([True])) for shot in snapshots(training))
+
+    monkeypatch.setattr(deep.Training, "snapshots", lost)
     lab = done(make())
     assert lab.record.of().table is None and "try a smaller learning rate" in lab.controls.message.value
     assert "nan" not in lab.caption(lab.record)

@@ -25,17 +25,14 @@ from moe_lab_widgets.labs import patch_map as of
 from moe_lab_widgets.labs.patch_map import CELLS, GREYS, LEVELS, VEIL, shades, thumbnail
 from moe_lab_widgets.labs.patch_map_stories import STORIES
 from tests.widgets.cases import PATCH_MAP
-from tests.widgets.labs import Make, done, fixtures
+from tests.widgets.labs import Make, bare, done, fixtures
 
 make, ended = fixtures(PATCH_MAP)
 DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
 SMALL = {**DEFAULTS, **PATCH_MAP.small, "steps": 3}
 VEILS = "patches that an expert does not keep"
 
-
-BARE = PatchMapLab.__new__(PatchMapLab)
-BARE.own, BARE._kept = {}, {}
-"""The Lab without widgets, to ask what it makes of values."""
+BARE = bare(PatchMapLab)
 
 
 def moments(values: dict[str, Any]) -> list[Any]:

@@ -82,7 +82,7 @@ def test_bars_grow_while_it_trains_and_nothing_is_pruned_yet(make: Make) -> None
         heights.append((bottom - top).max())
         assert not fills[2 * 8 : 4 * 8].any(), "no chips, no scores"
         assert "in training: nothing is pruned yet" in words(lab, 1)
-        (x, y), shares = line(lab, "not pruned").get_data(), left_of(lab._seen(lab.record))[0]
+        (x, y), shares = line(lab, "not pruned").get_data(), left_of(lab.record.seen_with(lab.values))[0]
         assert list(x) == [0] and y[0] == shares[0] and list(shares[1:]) == [1, 1]
     assert 0 == heights[0] < heights[1] < heights[2]
 
@@ -183,7 +183,7 @@ def test_between_two_values_rho_is_the_lower_one(make: Make) -> None:
 @pytest.mark.parametrize("values", [{}, {"routing": "token-choice", "top": 2}])
 def test_the_blocks_are_shares(make: Make, values: dict[str, Any]) -> None:
     lab = done(make(rho=0.75, criterion="importance-score", **values))
-    found, (shares, _) = outcome(*look(lab)), left_of(lab._seen(lab.record))
+    found, (shares, _) = outcome(*look(lab)), left_of(lab.record.seen_with(lab.values))
     np.testing.assert_allclose(shares, (np.median(found.plain), found.memory, found.operations))
     edges, fills = boxes(lab, 2, sheet=1)
     inked = np.where(fills > 0, edges[:, 2] - edges[:, 0], 0).reshape(3, BLOCKS)

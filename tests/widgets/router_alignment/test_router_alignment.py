@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.patch_routing import CNN
+from moe_lab.patch_routing import CNN, DigitTask
 from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.drawing.picture import PINNED
@@ -123,13 +123,20 @@ def test_a_model_that_has_ended_stays_while_the_other_goes_on(make: Make) -> Non
     assert records[-1].ended and not records[-2].ended
 
 
-def test_both_models_train_on_samples_that_last_over_runs(make: Make) -> None:
+def test_both_models_train_on_samples_that_last_over_runs(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, sample = [], DigitTask.sample
+
+    def noted(task: DigitTask, samples: int, **named: Any) -> Any:
+        drawn.append((samples, named["split"]))
+        return sample(task, samples, **named)
+
+    monkeypatch.setattr(DigitTask, "sample", noted)
     lab = done(make())
-    kept = dict(lab._kept)
+    assert drawn == [(40, "train"), (200, "test")], "once for both"
     done(lab, experts=2)
-    assert set(kept) == {"train", "test"} and all(lab._kept[split] is kept[split] for split in kept)
+    assert len(drawn) == 2
     done(lab, samples=60)
-    assert lab._kept["test"] is kept["test"] and lab._kept["train"] is not kept["train"]
+    assert drawn[2:] == [(60, "train")]
 
 
 def test_pinned_medians_stay_over_runs(make: Make) -> None:
