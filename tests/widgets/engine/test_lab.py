@@ -542,7 +542,7 @@ def test_a_speed_is_a_pace(lab: Declared) -> None:
 @pytest.fixture
 def unseen() -> Iterator[Declared]:
     """A Lab of which a page has said that it is not on screen."""
-    made = TinyLab(delay=5.0)
+    made = TinyLab(delay=5.0, epochs=12)
     tell(made.screen.page, kind="away")
     _until(lambda: len(made.records) == 1 and _waits(made))
     yield made

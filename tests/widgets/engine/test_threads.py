@@ -16,6 +16,7 @@ from moe_lab_widgets import predict
 from moe_lab_widgets.by_hand.table import RoutingTable
 from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.engine import callbacks, lab
+from moe_lab_widgets.engine.controls import FASTEST
 from tests.helpers.page import send, tell
 from tests.widgets.engine.tiny import TinyLab
 
@@ -134,8 +135,9 @@ def test_a_script_that_ends_while_a_lab_trains_says_nothing() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_a_wait_is_not_ended_by_a_page_that_says_that_the_lab_is_away() -> None:
+def test_a_wait_is_not_ended_by_a_page_that_says_that_the_lab_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cell that waits uses the Lab, and then it trains, on screen or not, whichever of the two comes first."""
+    monkeypatch.setattr(TinyLab, "speed", FASTEST)
     for _ in range(20):
         made = TinyLab(epochs=10)
         thread, wrong = elsewhere(lambda made=made: tell(made.screen.page, kind="away"))

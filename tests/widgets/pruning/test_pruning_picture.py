@@ -17,7 +17,7 @@ from moe_lab_widgets.labs.pruning import BLOCKS, LOW, NOTABLE, columns, left_of
 from moe_lab_widgets.labs.pruning_knobs import NAMES
 from moe_lab_widgets.labs.pruning_record import OFFERED, choice_of, outcome
 from tests.widgets.cases import PRUNING
-from tests.widgets.labs import Make, colours, done, fixtures, pixels
+from tests.widgets.labs import Make, done, fixtures, pixels
 
 make, _ = fixtures(PRUNING)
 RANKED = [name for name in OFFERED if name != "token-count"]
@@ -192,11 +192,6 @@ def test_the_blocks_are_shares(make: Make, values: dict[str, Any]) -> None:
     assert all(short(share) in said for share in shares) and ("routers stay" in said) == bool(values)
 
 
-def test_short_is_never_all_or_nothing_of_what_is_not() -> None:
-    assert short(1.0) == "100 %" and short(0.997) == "99.7 %" and short(0.004) == "0.4 %" and short(0.0) == "0 %"
-    assert short(0.235) == "24 %" and short(float("nan")) == "–"
-
-
 def test_the_axis_of_changes_stays_but_for_longer_steps(make: Make) -> None:
     lab = done(make())
     ticks = lab.picture.laid[0].axes[0].get_yticks()
@@ -307,10 +302,3 @@ def test_the_trial_on_show_is_one_that_there_is(make: Make) -> None:
     lab.picture.set_view({**{name: lab.values[name] for name in PRUNING.views}, "shown": 9})
     lab.picture.show(lab.record)
     assert any(word.startswith("trial 2 of 2") for word in words(lab, 0))
-
-
-def test_failure_is_only_where_something_failed_and_no_expert_wears_its_colour(make: Make) -> None:
-    lab = done(make(rho=0.5))
-    failure, *others = (theme.FAILURE, *(style.colour for style in theme.EXPERTS))
-    used = {tuple(int(one) for one in theme.rgba(colour)[:3]) for colour in (failure, *others)}
-    assert not colours(lab) & used
