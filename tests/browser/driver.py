@@ -141,7 +141,7 @@ class NotebookPage:
         return printed.split(), cell.locator(".jp-OutputArea-output img").count()
 
     def kernel_log(self) -> str:
-        """What the server has logged since the newest kernel began; a kernel reports there what goes wrong with a message.
+        """What the server has logged since the newest kernel began, whose faults with messages a kernel reports there.
 
         An earlier kernel may have complained while it was shut down, which is no fault of the page that is open now.
         """

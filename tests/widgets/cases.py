@@ -61,6 +61,7 @@ class Case:
       diverges: sentences when trials 1 and 3 diverged.
       lose: has two trials of a record diverge, where a record has no Snapshots.
       drag: a knob and three values.
+      pins: how many curves a pin keeps.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Case:
     diverges: tuple[str, ...]
     lose: Callable[[Any], None] | None = None
     drag: tuple[str, tuple[Any, Any, Any]]
+    pins: int = 2
 
     @property
     def kind(self) -> type[Lab]:
@@ -238,6 +240,7 @@ PHASE = Case(
     diverges=("In 2 trainings the loss became infinite; they count as failures.",),
     lose=_lose_trainings,
     drag=("noise", (0.1, 0.4, 0.6)),
+    pins=3,
 )
 
 # ---- specialisation ----
@@ -307,6 +310,7 @@ SPECIALIZATION = Case(
     check_data=_specialization_data,
     diverges=("The loss of the cubic experts became infinite in trials 1, 3: try smaller steps.", "linear experts"),
     drag=("noise", (0.5, 2.0, 3.5)),
+    pins=4,
 )
 
 # ---- pruning ----
@@ -391,6 +395,7 @@ PRUNING = Case(
     check_data=_pruning_data,
     diverges=("The loss became infinite in trials 1, 3",),
     drag=("router_learning_rate", (0.02, 0.03, 0.04)),
+    pins=1,
 )
 
 # ---- gridlock ----
@@ -510,6 +515,7 @@ STUCK = Case(
     diverges=("2 starts ended without a result",),
     lose=_lose_starts,
     drag=("noise", (0.2, 0.4, 0.6)),
+    pins=4,
 )
 
 # ---- landscape ----
@@ -618,6 +624,7 @@ PATCH_MAP = Case(
         "The loss of the CNN became infinite in trials 1, 3",
     ),
     drag=("noise", (0.2, 0.3, 0.5)),
+    pins=4,
 )
 
 # ---- deep pruning ----
@@ -796,6 +803,7 @@ ROUTING_CHOICES = Case(
     check_data=_choices_data,
     diverges=("The loss of chosen became infinite in trials 1, 3", "The loss of hash became infinite in trials 1, 3"),
     drag=("noise", (0.1, 0.5, 0.9)),
+    pins=5,
 )
 
 CASES = {

@@ -11,16 +11,16 @@ import pytest
 
 from moe_lab import exercises
 from moe_lab.course.copies import PREDICTION
-from moe_lab.exercises import prediction
 from moe_lab_widgets import predict
 from moe_lab_widgets import prediction as boxes
 
 QUESTION, OPTIONS = "Which turns first?", ["the largest", "the smallest", "none"]
 
 
-@pytest.fixture(autouse=True)
-def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prediction, "_kept", {})
+@pytest.fixture
+def question(request: pytest.FixtureRequest) -> str:
+    """A question that no other test asks: its answer is kept as long as the process lives."""
+    return f"{QUESTION} ({request.node.name})"
 
 
 @pytest.fixture
@@ -33,22 +33,22 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("ask", [predict, exercises.predict], ids=["buttons", "no widgets"])
-def test_an_answer_is_kept_and_compared(ask: Any) -> None:
-    asked = ask(QUESTION, OPTIONS)
+def test_an_answer_is_kept_and_compared(ask: Any, question: str) -> None:
+    asked = ask(question, OPTIONS)
     assert repr(asked).splitlines() == [
-        QUESTION,
+        question,
         *("a) the largest", "b) the smallest", "c) none"),
         "Your prediction: none yet",
     ]
     none = asked.seen("a", "Its gate moves most.")
     assert none.sentence == "You made no prediction; it was “the largest”. Its gate moves most."
-    ask(QUESTION, OPTIONS, answer="b")
+    ask(question, OPTIONS, answer="b")
     assert asked.chosen == "b", "the same question, asked by a cell that ran again"
     assert repr(asked.seen("a")) == "You predicted “the smallest”; it was “the largest”. Take a minute: why?"
     assert asked.seen("b", "Why.").sentence == "You predicted “the smallest”, and you were right. Why."
     bundle = asked.seen("a", "1 < 2")._repr_mimebundle_()
-    assert bundle[PREDICTION] == {"question": QUESTION, "chosen": "the smallest", "seen": "the largest"}
-    assert "1 &lt; 2" in bundle["text/html"] and QUESTION in bundle["text/html"]
+    assert bundle[PREDICTION] == {"question": question, "chosen": "the smallest", "seen": "the largest"}
+    assert "1 &lt; 2" in bundle["text/html"] and question in bundle["text/html"]
 
 
 def test_a_number_stands_for_the_nearest_option() -> None:
@@ -75,8 +75,8 @@ def test_what_fits_no_option_is_refused(act: Any, rule: str) -> None:
         act()
 
 
-def test_buttons_keep_what_is_chosen_and_begin_with_it(shown: list[dict[str, Any]]) -> None:
-    asked = predict(QUESTION, OPTIONS)
+def test_buttons_keep_what_is_chosen_and_begin_with_it(shown: list[dict[str, Any]], question: str) -> None:
+    asked = predict(question, OPTIONS)
     asked._ipython_display_()
     assert shown[0]["application/vnd.jupyter.widget-view+json"]["model_id"] == asked.box.model_id
     assert "<li>the smallest</li>" in shown[0]["text/html"], "for readers without a kernel"
@@ -84,13 +84,15 @@ def test_buttons_keep_what_is_chosen_and_begin_with_it(shown: list[dict[str, Any
     assert radios.index is None and "Pick one, or skip it" in said.value
     radios.index = 2
     assert asked.chosen == "c" and "Saved: c. Run the next cell." in said.value
-    again = predict(QUESTION, OPTIONS)
+    again = predict(question, OPTIONS)
     again._ipython_display_()
     assert again.box.children[1].index == 2
 
 
-def test_the_verdict_stands_below_the_buttons_too_until_another_is_chosen(shown: list[dict[str, Any]]) -> None:
-    asked = predict(QUESTION, OPTIONS)
+def test_the_verdict_stands_below_the_buttons_too_until_another_is_chosen(
+    shown: list[dict[str, Any]], question: str
+) -> None:
+    asked = predict(question, OPTIONS)
     assert asked.seen("a").seen == "the largest", "compared before it is shown"
     asked._ipython_display_()
     _, radios, said = asked.box.children
@@ -102,8 +104,10 @@ def test_the_verdict_stands_below_the_buttons_too_until_another_is_chosen(shown:
     assert "Saved: c. Run the next cell." in said.value and "it was" not in said.value
 
 
-def test_without_a_page_it_is_a_list(shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_page_it_is_a_list(
+    shown: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
     monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
-    asked = predict(QUESTION, OPTIONS)
+    asked = predict(question, OPTIONS)
     asked._ipython_display_()
     assert set(shown[0]) == {"text/plain", "text/html"} and asked.box is None

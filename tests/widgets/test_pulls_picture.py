@@ -13,6 +13,10 @@ from moe_lab.patch_routing import JointMoE, PatternTask
 from moe_lab.patch_routing.pulls import PATTERNS, router_pulls
 from moe_lab_widgets import pulls
 
+WORDS = (
+    *("patches of o₁", "patches of o₂", "d₁: distractors of o₁", "d₂: distractors of o₂"),
+    *("other patches", "all together: −∂L/∂w"),
+)
 TASK = PatternTask(patches=7, dimension=8, pattern_sets=12, distractors=3, noise=0.1, delta_d=0.3)
 MODEL = JointMoE(neurons=12, experts=3, patches_per_expert=4, batch_size=10, learning_rate=0.7)
 
@@ -57,7 +61,7 @@ class TestPicture:
         pull = found["pull"].sel(step=2).values  # (expert, pattern, along)
         whole = np.concatenate([pull, pull.sum(1, keepdims=True)], axis=1)
         longest = np.hypot(*np.moveaxis(whole, -1, 0)).max()
-        labels = [f"pull of {look[-1]}" for look in pulls._LOOKS]
+        labels = [f"pull of {words}" for words in WORDS]
         shown = arrows(found, 2)
         for expert, kind in np.ndindex(3, 6):
             along, arrow = whole[expert, kind] / longest, shown.pop((expert, labels[kind]), None)

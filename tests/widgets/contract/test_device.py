@@ -24,11 +24,19 @@ def held(case: Case) -> Iterator[Any]:
         yield shown(make(playing=False))
 
 
+def within(widget: Any) -> Iterator[Any]:
+    """A widget and all in it, as they stand one below the other."""
+    yield widget
+    for child in getattr(widget, "children", ()):
+        yield from within(child)
+
+
 def test_the_device_is_offered_below_the_other_settings(held: Any) -> None:
     lab = held
     control, gpu = lab.controls.knobs["device"], CUDA and not lab.cpu_because
     assert [word for word, _ in control.options] == ["auto", "CPU", *["GPU"] * gpu]
-    assert control in lab.controls._rest.children and control not in lab.controls._main.children
+    order = list(within(lab.controls.box))
+    assert order.index(control) == max(order.index(knob) for knob in lab.controls.knobs.values())
     assert control.disabled == (not gpu)
     said = control.tooltip if control.has_trait("tooltip") else control.description_tooltip  # ipywidgets 8, or 7
     assert gpu or f"because {lab.cpu_because or no_gpu()}" in said

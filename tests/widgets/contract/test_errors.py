@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.lines import Line2D
 
 from moe_lab.recovery.tensor import RankError
 from tests.widgets.cases import Case, one_case_in
@@ -60,25 +61,39 @@ def test_a_value_that_no_widget_can_take_is_refused(case: Case, ended: Any) -> N
     assert done(ended).error is None
 
 
-@one_case_in(3)
+def diverge(lab: Any, trials: list[int]) -> None:
+    """Has trials of the record on show lose all that they have measured."""
+    for part in lab.parts(lab.record).values():
+        part.diverged[trials] = True
+        for value in part.values.values():
+            if value.dtype.kind == "f":
+                value[trials] = np.nan
+
+
+def medians(lab: Any) -> list[Any]:
+    """The medians of the trials on show."""
+    drawn = (one for laid in lab.picture.laid for one in laid.content if str(one.get_label()).endswith(", median"))
+    return [one.get_ydata() for one in drawn if isinstance(one, Line2D)]
+
+
 def test_infinite_numbers_are_explained_and_the_picture_stays_finite(case: Case, make: Make) -> None:
     several = "trials" in case.defaults and case.lose is None
     lab = done(make(trials=3) if several else make())
     record = lab.record
     if case.lose is not None:
         case.lose(record)
-    for part in lab.parts(record).values():
-        which = [0, 2] if several else [0]
-        part.diverged[which] = True
-        for value in part.values.values():
-            if value.dtype.kind == "f":
-                value[which] = np.nan
+    diverge(lab, [0, 2] if several else [0])
     for sentence in case.diverges:
         assert sentence in lab.trouble(record)
     before = pixels(lab)
     lab.picture.show(record)
     assert not np.array_equal(pixels(lab), before)
     assert "nan" not in lab.caption(record)
+    if several:
+        assert all(np.isfinite(values).all() for values in medians(lab)), "of the trials that are left"
+        diverge(lab, [1])
+        lab.picture.show(record)
+        assert "nan" not in lab.caption(record), "where no trial is left"
     lab.reset()
     done(lab)
     assert message(lab) == ""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.helpers.page import tell
 from tests.widgets.cases import Case
 from tests.widgets.labs import Make, move
 
@@ -27,7 +28,7 @@ class Page:
         self.say(kind="hello", page="one", ratio=1, inflates=True, hidden=False)
 
     def say(self, **message: Any) -> None:
-        self.lab.screen._heard(None, message, [])
+        tell(self.lab.screen.page, **message)
 
     def ended(self) -> Any:
         """Answers until the Lab sends nothing more."""

@@ -11,7 +11,10 @@ import pytest
 
 from tests.helpers.living import living_widgets
 from tests.widgets.cases import Case, one_case_in
-from tests.widgets.labs import FAST, Make, done, pixels, shown
+from tests.widgets.labs import Make, bare, done, pixels, shown
+
+RHYTHM = ("record_every", "measure_every")
+"""How often a run measures, in its Config."""
 
 
 @one_case_in(3, 2)
@@ -30,12 +33,31 @@ def test_step_play_and_reset(make: Make, ended: Any) -> None:
     np.testing.assert_array_equal(pixels(lab), pixels(ended))
 
 
-def test_speed_sets_the_pace_and_the_frames(make: Make, case: Case) -> None:
-    lab = make(playing=False)
-    assert lab.controls.speed.value == FAST
-    assert (lab._runner.pace, lab._runner.frames) == (0, case.kind.frames)
-    lab.controls.speed.value = "easy to follow"
-    assert (lab._runner.pace, lab._runner.frames) == (15, case.kind.frames)
+def test_the_first_record_waits_for_no_run_but_the_first(case: Case, ended: Any) -> None:
+    if case.kind.made.runs is None:
+        pytest.skip("it has one run")
+    names = list(ended.configs(ended.values))
+    assert [list(record.parts) for record in ended.records[:3]] == [names[:1], names, names]
+    assert ended.record.ended and not ended.records[1].ended
+
+
+def test_runs_side_by_side_differ_in_the_model_alone(case: Case) -> None:
+    if case.kind.made.runs is None:
+        pytest.skip("it has one run")
+    first, *others = bare(case.kind).configs(case.defaults).values()
+    own = {name: getattr(first, name) for name in ("model", *RHYTHM) if hasattr(first, name)}
+    assert others and all(other.replace(**own) == first for other in others), "samples, trials and seed are the same"
+
+
+def test_a_record_takes_little_even_where_a_step_is_dear(case: Case) -> None:
+    made, highest = case.kind.made, {knob.name: knob.slider[1] for knob in case.kind.knobs if knob.slider}
+    if made.runs is None or made.seconds is None:
+        pytest.skip("it says itself how often it records")
+    for values in (case.defaults, {**case.defaults, **highest}):
+        for run in bare(case.kind).configs(values).values():
+            every, few = run.record_every, max(1, round(values["steps"] / made.records))
+            assert every == 1 or every * made.seconds(values) <= made.slowest
+            assert every == few or (every < few and (every + 1) * made.seconds(values) > made.slowest)
 
 
 def test_closing_leaves_no_thread_and_no_widget(case: Case) -> None:

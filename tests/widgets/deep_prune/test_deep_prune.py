@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from moe_lab.core.training import Snapshot
 from moe_lab.drawing import theme
 from moe_lab.vision import deep
 from moe_lab_widgets.drawing.sheet import Sheet
@@ -16,18 +18,9 @@ from moe_lab_widgets.labs import deep_prune as settings
 from moe_lab_widgets.labs.deep_prune_experts import LONGEST, longest_change, painted, signed
 from moe_lab_widgets.labs.deep_prune_record import measure
 from tests.widgets.cases import DEEP
-from tests.widgets.labs import Make, done, fixtures, move, shown
+from tests.widgets.labs import Make, done, drawn_as, fixtures, move, shown, words_of
 
 make, ended = fixtures(DEEP)
-
-
-def labelled(lab: Any, panel: int, label: str) -> list[Any]:
-    return [one for one in lab.picture.laid[panel].content if one.get_label() == label]
-
-
-def words_of(lab: Any, panel: int) -> str:
-    """All words that a panel writes for the record on show."""
-    return " ".join(" ".join(one.words) for one in lab.picture.laid[panel].content if isinstance(one, Sheet))
 
 
 @pytest.fixture
@@ -46,8 +39,8 @@ def test_pre_training_is_shown_once_and_goes_on_while_sliders_move(make: Make, e
     ]
     assert "The model learns ten digits and is right in " in lab.caption(lab.record)
     assert lab.progress(lab.record) == "pre-training, step 20 of 30"
-    (tested,) = labelled(lab, 1, "accuracy in training")
-    assert tested.get_xdata().tolist() == [0.0] and "loss" in words_of(lab, 1)
+    (tested,) = drawn_as(lab, 1, "accuracy in training")
+    assert tested.get_xdata().tolist() == [0.0] and "loss" in " ".join(words_of(lab, 1))
     move(lab, "classes", 4)
     shown(lab)
     lab.step()
@@ -93,14 +86,14 @@ def test_a_look_furnishes_nothing_again_and_the_picture_says_it(make: Make) -> N
     versions = [laid.version for laid in lab.picture.laid]
     done(lab, pruned=6, criterion="random", mode="rerouted")
     assert [laid.version for laid in lab.picture.laid] == versions
-    assert "6 pruned: " in words_of(lab, 1) and "−0.00" not in words_of(lab, 0)
+    assert "6 pruned: " in " ".join(words_of(lab, 1)) and "−0.00" not in " ".join(words_of(lab, 0))
     now = lab.record.seen_with(lab.values)
     (accuracy, _), (memory, stays), (work, _), _ = settings.shares_of(now)
     assert accuracy == now.of().left("random", "rerouted", 6) and work > 0.9 > 0.5 > memory
     assert lab.caption(lab.record).startswith(
         "6 of 8 experts a layer are pruned and rerouted at random: the accuracy is "
     )
-    assert f"Of a block's memory {stays} stay" in lab.caption(lab.record) and stays in words_of(lab, 2)
+    assert f"Of a block's memory {stays} stay" in lab.caption(lab.record) and stays in " ".join(words_of(lab, 2))
     done(lab, mode="silent")
     assert settings.shares_of(lab.record.seen_with(lab.values))[2][0] < 0.7, "silent experts compute nothing"
     done(lab, pruned=0)
@@ -119,7 +112,7 @@ def test_bars_are_the_routers_growth_and_three_criteria_are_named(ended: Any) ->
     drawn = [sheet for sheet in ended.picture.laid[0].content if isinstance(sheet, Sheet) and len(sheet.edges) == 8]
     heights = np.array([[top - bottom for _, top, _, bottom, *_ in sheet.edges] for sheet in (drawn[0], drawn[4])])
     np.testing.assert_allclose(-heights, np.abs(np.clip(changes / most, -1, 1)) * LONGEST, atol=1e-6)
-    names = [name for name in settings.NAMES.values() if name in words_of(ended, 1)]
+    names = [name for name in settings.NAMES.values() if name in " ".join(words_of(ended, 1))]
     assert len(names) == 3 and {"norm change", "random"} < set(names)
 
 
@@ -148,11 +141,12 @@ def test_time_is_measured_once_in_a_process_and_memory_and_operations_are_known_
 
 @pytest.mark.usefixtures("ended")  # which has kept a pre-trained model: only what follows it is to diverge
 def test_a_training_that_diverged_is_not_pruned(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Any) -> None:
-        self.step += 5
-        self.diverged[:] = True
+    snapshots = deep.Training.snapshots
 
-    monkeypatch.setattr(deep.Training, "_advance", broken)
+    def lost(training: Any) -> Iterator[Snapshot]:
+        return (replace(shot, diverged=np.array([True])) for shot in snapshots(training))
+
+    monkeypatch.setattr(deep.Training, "snapshots", lost)
     lab = done(make())
     assert lab.record.of().table is None and "try a smaller learning rate" in lab.controls.message.value
     assert "nan" not in lab.caption(lab.record)

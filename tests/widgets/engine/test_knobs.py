@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import re
+import time
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ import moe_lab_widgets
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
 from moe_lab_widgets import Lab, LabKnob, Story, offer
+from moe_lab_widgets.engine import knobs
 from moe_lab_widgets.engine.declared import Declared
 from tests.widgets.engine.tiny import PARTS, Blobs, TinyLab, tiny
 from tests.widgets.labs import tooltip
@@ -116,9 +119,13 @@ def test_a_knob_is_held_back_by_another(lab: Declared) -> None:
     assert lab.values["shown"] == 1 and lab.controls.knobs["shown"].disabled
 
 
-def test_a_slider_goes_to_the_nearest_value_that_fits_and_says_why(lab: Declared) -> None:
+def test_a_slider_goes_to_the_nearest_value_that_fits_and_says_why(
+    lab: Declared, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Divisors of 80 samples on the slider of epochs (10, 20, ... 200) are 10, 20, 40 and 80."""
-    epochs = lab.controls.knobs["epochs"]
+    epochs, late = lab.controls.knobs["epochs"], [0.0]
+    clock = SimpleNamespace(**{**vars(time), "monotonic": lambda: time.monotonic() + late[0]})
+    monkeypatch.setattr(knobs, "time", clock)
 
     def moved(*values: int) -> int:
         for value in values:
@@ -127,7 +134,7 @@ def test_a_slider_goes_to_the_nearest_value_that_fits_and_says_why(lab: Declared
         return int(epochs.value)
 
     def later(*values: int) -> int:
-        lab._board._asked = ("", None, 0.0)  # as if a while had passed since the latest move
+        late[0] += 60
         return moved(*values)
 
     assert [later(30), later(50), later(90), later(70)] == [40, 80, 80, 40], "arrow keys pass what does not fit"

@@ -29,6 +29,7 @@ from moe_lab_widgets.engine import runner
 from moe_lab_widgets.engine.declared import Declared
 from moe_lab_widgets.engine.now import ONLY
 from tests.helpers.living import living_widgets
+from tests.helpers.page import tell
 from tests.helpers.strange import LONG, Strange
 from tests.widgets.engine.tiny import Blobs, TinyLab, run, shown, tiny, train
 
@@ -47,6 +48,15 @@ def lab() -> Iterator[Declared]:
 
 def _threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "moe-lab run"]
+
+
+def _runners() -> int:
+    return sum(type(one) is runner.Runner for one in gc.get_objects())
+
+
+def _waits(lab: Declared) -> bool:
+    """Whether a Lab says that it holds until it is on screen."""
+    return "waiting until it is on screen" in lab.controls.status.value
 
 
 def _until(holds: Any, seconds: float = 10) -> None:
@@ -377,11 +387,11 @@ def test_an_unwritable_folder_is_reported_and_the_run_goes_on(lab: Declared, tmp
 
 def test_close_leaves_no_thread_no_widget_and_no_memory() -> None:
     gc.collect()
-    before, threads = len(living_widgets()), len(_threads())
+    before, threads, runners = len(living_widgets()), len(_threads()), _runners()
     made = TinyLab(delay=5.0)
     _until(lambda: len(made.records) > 2)
     made.pin()
-    gone = [weakref.ref(part) for part in (made, made.picture, made.picture.figure, made._runner)]
+    gone = [weakref.ref(part) for part in (made, made.picture, made.picture.figure)]
     made.close()
     made.close()
     made.set(gap=1.0)  # harmless
@@ -389,7 +399,7 @@ def test_close_leaves_no_thread_no_widget_and_no_memory() -> None:
     gc.collect()
     assert len(_threads()) == threads
     assert len(living_widgets()) == before
-    assert [ref() for ref in gone] == [None] * 4
+    assert [ref() for ref in gone] == [None] * 3 and _runners() == runners
 
 
 def test_the_worker_uses_one_torch_thread_and_leaves_ours_alone() -> None:
@@ -414,10 +424,8 @@ def test_closing_a_run_that_takes_long_does_not_wait_for_it() -> None:
     made = TinyLab(delay=50.0, epochs=200)
     _until(lambda: len(made.records) > 1)
     begun = time.monotonic()
-    made._runner.close(patience=0.0)
-    assert time.monotonic() - begun < 5, "the run takes ten seconds"
-    _until(lambda: not made._runner._thread.is_alive())  # type: ignore[union-attr]
     made.close()
+    assert time.monotonic() - begun < 5, "the run takes ten seconds"
 
 
 # ---- without a thread ----
@@ -501,10 +509,31 @@ def test_a_frame_that_takes_long_is_drawn_rarely(lab: Declared, monkeypatch: pyt
     assert len(shown(lab)) == before + 2 and shown(lab)[-1] is lab.records[-1], "the first and the last"
 
 
+def test_a_lab_is_drawn_at_most_as_often_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TinyLab, "frames", 2.0)
+    made = TinyLab(delay=5.0, epochs=200, playing=False)
+    try:
+        made.controls.speed.value = FAST
+        made.wait(30)
+        begun = time.monotonic()
+        made.play()
+        assert made.wait(30) and made.finished
+        assert len(shown(made)) <= 2 * (time.monotonic() - begun) + 4, "and as it begins, is played and ends"
+    finally:
+        made.close()
+
+
 def test_a_speed_is_a_pace(lab: Declared) -> None:
-    for speed, pace in (("slow", 4.0), (FAST, 0.0), ("easy to follow", 15.0)):
+    for speed, pace in (("slow", 4), ("easy to follow", 15)):
         lab.controls.speed.value = speed
-        assert lab._runner.pace == pace
+        first, begun = lab.records[0], time.monotonic()
+        lab.reset()
+        _until(lambda first=first: lab.records[0] is not first and len(lab.records) >= 5)
+        assert time.monotonic() - begun > 2.5 / pace, "the first two come at once"
+    begun = time.monotonic()
+    lab.controls.speed.value = FAST
+    _until(lambda: lab.finished)
+    assert time.monotonic() - begun < 36 / pace, "the run at hand takes the new pace"
 
 
 # ---- on screen ----
@@ -513,9 +542,9 @@ def test_a_speed_is_a_pace(lab: Declared) -> None:
 @pytest.fixture
 def unseen() -> Iterator[Declared]:
     """A Lab of which a page has said that it is not on screen."""
-    made = TinyLab(delay=5.0)
-    made.screen._heard(None, {"kind": "away"}, [])
-    _until(lambda: len(made.records) == 1 and not made._runner._working)
+    made = TinyLab(delay=5.0, epochs=12)
+    tell(made.screen.page, kind="away")
+    _until(lambda: len(made.records) == 1 and _waits(made))
     yield made
     made.close()
 
@@ -523,13 +552,11 @@ def unseen() -> Iterator[Declared]:
 def test_it_holds_at_its_first_record_until_it_is_on_screen(unseen: Declared) -> None:
     time.sleep(0.2)
     assert len(unseen.records) == 1 and unseen.playing and not unseen.finished
-    assert "waiting until it is on screen" in unseen.controls.status.value
-    unseen.screen._heard(None, {"kind": "here"}, [])
+    assert _waits(unseen)
+    tell(unseen.screen.page, kind="here")
     _until(lambda: len(unseen.records) > 3)
-    unseen.screen._heard(None, {"kind": "away"}, [])  # another page, where it is further down
-    count = len(unseen.records)
-    _until(lambda: len(unseen.records) > count)
-    assert not unseen._runner.resting
+    tell(unseen.screen.page, kind="away")  # another page, where it is further down
+    _until(lambda: unseen.finished)
 
 
 @pytest.mark.parametrize(
@@ -546,8 +573,9 @@ def test_it_holds_at_its_first_record_until_it_is_on_screen(unseen: Declared) ->
 def test_whoever_uses_it_need_not_see_it(unseen: Declared, use: Any) -> None:
     use(unseen)
     _until(lambda: len(unseen.records) > 3)
-    unseen.screen._heard(None, {"kind": "away"}, [])
-    assert not unseen._runner.resting
+    tell(unseen.screen.page, kind="away")
+    _until(lambda: unseen.finished)
+    assert not _waits(unseen)
 
 
 def test_what_has_ended_or_is_paused_or_headless_is_left_alone(lab: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -558,7 +586,9 @@ def test_what_has_ended_or_is_paused_or_headless_is_left_alone(lab: Declared, mo
     monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
     headless = TinyLab()
     for one in (ended, paused, headless):
-        count, started = len(one.records), one._runner._generation
-        one.screen._heard(None, {"kind": "away"}, [])
-        assert not one._runner.resting and one._runner._generation == started and len(one.records) == count
+        records, status = one.records, one.controls.status.value
+        tell(one.screen.page, kind="away")
+        time.sleep(0.05)
+        assert not _waits(one) and one.controls.status.value == status
+        assert [id(record) for record in one.records] == [id(record) for record in records], "no other run has begun"
         one.close()

@@ -16,6 +16,8 @@ from moe_lab_widgets import predict
 from moe_lab_widgets.by_hand.table import RoutingTable
 from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.engine import callbacks, lab
+from moe_lab_widgets.engine.controls import FASTEST
+from tests.helpers.page import send, tell
 from tests.widgets.engine.tiny import TinyLab
 
 MOVES = 200
@@ -42,17 +44,6 @@ def in_order(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(module, "widgets_lock", watched)
     yield
     assert watched.wrong == 0, "widgets_lock was taken with drawing_lock held"
-
-
-def send(widget: Any, **state: Any) -> None:
-    """What ipykernel does with a page's message."""
-    data = {"method": "update", "state": state, "buffer_paths": []}
-    widget.comm.handle_msg({"content": {"data": data}, "buffers": []})
-
-
-def tell(widget: Any, **content: Any) -> None:
-    """The same for a message that changes no value."""
-    widget.comm.handle_msg({"content": {"data": {"method": "custom", "content": content}}, "buffers": []})
 
 
 def elsewhere(work: Callable[[], None]) -> tuple[threading.Thread, list[BaseException]]:
@@ -144,8 +135,9 @@ def test_a_script_that_ends_while_a_lab_trains_says_nothing() -> None:
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_a_wait_is_not_ended_by_a_page_that_says_that_the_lab_is_away() -> None:
+def test_a_wait_is_not_ended_by_a_page_that_says_that_the_lab_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cell that waits uses the Lab, and then it trains, on screen or not, whichever of the two comes first."""
+    monkeypatch.setattr(TinyLab, "speed", FASTEST)
     for _ in range(20):
         made = TinyLab(epochs=10)
         thread, wrong = elsewhere(lambda made=made: tell(made.screen.page, kind="away"))
@@ -183,9 +175,11 @@ def test_figures_of_a_running_cell_are_left_alone(monkeypatch: pytest.MonkeyPatc
         class events:  # noqa: N801
             trigger = heard.append
 
-    monkeypatch.setattr(IPython, "get_ipython", Shell)
     asked, table = predict("Which?", ["one", "other"]), RoutingTable([[1, 2], [3, 4]])
-    box = asked._made()
+    asked._ipython_display_()
+    box = asked.box
+    assert box is not None
+    monkeypatch.setattr(IPython, "get_ipython", Shell)
     send(table.entries[0][0], value=5)
     assert heard == ["pre_execute", "post_execute"] and table.powers[0, 0] == 5
     thread, wrong = elsewhere(lambda: (send(table.entries[0][0], value=6), send(box.children[1], index=1)))  # type: ignore[func-returns-value, arg-type, return-value]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import ipywidgets
 import pytest
 
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.frames.flow import Flow
 from moe_lab_widgets.frames.screen import Screen, View
+from tests.helpers.page import tell
 
 
 class Blank(Picture):
@@ -35,9 +37,10 @@ def test_frames_and_bytes_under_way_are_bounded() -> None:
 def test_no_number_is_sent_twice() -> None:
     """A page copies the number back, and a number that is the same as before is no answer: the run would rest."""
     screen, sent = Screen(Blank(())), []
-    screen._sent.observe(lambda change: sent.append(change["new"]), "value")
-    for number, ticks in enumerate((3, 0, 1, 2, 0)):
-        screen.show(None, number, "", "", 5)
+    number, _ = (one for one in screen.box.children if isinstance(one, ipywidgets.IntText))  # and its copy
+    number.observe(lambda change: sent.append(change["new"]), "value")
+    for frame, ticks in enumerate((3, 0, 1, 2, 0)):
+        screen.show(None, frame, "", "", 5)
         for _ in range(ticks):
             screen.tick()
     assert sent == list(range(1, 12))
@@ -57,6 +60,6 @@ def test_a_page_may_speak_while_the_cell_is_still_making_the_lab(monkeypatch: py
     assert not screen.live
     screen.listen(lambda what, record: told.append(what))
     assert screen.live and told == ["redraw"]
-    screen.page._handle_custom_msg({"kind": "ack", "frame": 0}, [])
+    tell(screen.page, kind="ack", frame=0)
     assert told == ["redraw", "ready"]
     screen.close()

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
-import numpy as np
 import pytest
 
-from moe_lab.core.training import Snapshot
 from moe_lab_widgets.engine.knobs import PATIENT, RARELY
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock import (
     KNOBS,
-    caption,
     error_limits,
-    runs,
 )
 from moe_lab_widgets.labs.gridlock_stories import PRINTED
 from tests.widgets.cases import GRIDLOCK
-from tests.widgets.labs import Make, done, drawn_as, fixtures, move, shown
+from tests.widgets.labs import Make, done, fixtures, move, shown
 
 make, _ = fixtures(GRIDLOCK)
 SMALL = GRIDLOCK.small
@@ -49,38 +44,6 @@ def test_a_record_takes_little_even_where_em_is_dear() -> None:
     assert at.joint_every({**DEFAULTS, **SMALL, "iterations": 240}) == 2, "what is stuck is compared over 20 iterations"
     rarely = at.joint_every({**DEFAULTS, RARELY: True})
     assert rarely >= 4 and rarely * at.seconds(DEFAULTS) <= PATIENT * at.SLOWEST_PIECE
-
-
-def test_infinite_numbers_are_said_and_leave_the_picture_finite(make: Make) -> None:
-    lab = done(make(trials=3))
-
-    def broken(shot: Snapshot, where: list[bool]) -> Snapshot:
-        lost = np.array(where)
-        values = {name: np.where(lost.reshape(-1, *[1] * (v.ndim - 1)), np.nan, v) for name, v in shot.values.items()}
-        return dataclasses.replace(shot, values=values, diverged=lost)
-
-    def lost(where: list[bool]) -> Any:
-        (*first, last), joint = lab.record.shots.values()
-        shots = {"spectral": (*first, broken(last, where)), "joint": tuple(broken(shot, where) for shot in joint)}
-        return dataclasses.replace(lab.record, shots=shots)
-
-    now = lost([True, False, True])
-    said = lab.trouble(now)
-    assert "Joint EM ran into infinite numbers in trials 1, 3." in said
-    assert "The EM after the power iterations ran" in said
-    lab.picture.show(now)
-    assert np.isfinite(drawn_as(lab, 1, "joint EM, median")[0].get_ydata()).all()
-    assert not any(which[[0, 2]].any() for which in at.verdicts(now, "joint"))
-    assert "nan" not in caption(now)
-    now = lost([True] * 3)
-    lab.picture.show(now)
-    assert " and –." in caption(now)
-
-
-def test_both_methods_see_the_same_samples() -> None:
-    spectral, joint = runs(DEFAULTS).values()
-    changed = {"model": joint.model, "record_every": joint.record_every}
-    assert spectral.replace(**changed) == joint
 
 
 def test_code_names_what_differs_from_the_library_s_defaults(make: Make) -> None:

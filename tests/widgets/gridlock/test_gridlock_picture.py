@@ -15,12 +15,12 @@ from moe_lab.recovery.gridlock import JointEM, Run, Spectral, train
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
 from moe_lab_widgets import GridlockLab
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.drawing.words import median, two_digits
+from moe_lab_widgets.drawing.words import two_digits
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock import EDGES, NAMES, caption, error_limits, progress_of, ticks
 from tests.widgets.cases import AFTER, GRIDLOCK, POWER
-from tests.widgets.labs import Make, colours, done, drawn_as, fixtures, pixels, shown, words_of
+from tests.widgets.labs import Make, done, drawn_as, fixtures, pixels, shown, words_of
 
 make, ended = fixtures(GRIDLOCK)
 
@@ -137,14 +137,16 @@ def test_stuck_is_less_than_two_hundredths_in_twenty_iterations_short_of_the_tru
     """The room's one rule: 1 - .9985^20 is 3 %, 1 - .9992^20 is 1.6 %."""
     assert (WINDOW, GAIN) == (20, 0.02)
     steps = np.arange(31)
-    errors = np.stack((np.full(31, 4.0), 4 * 0.9985**steps, 4 * 0.9992**steps, 4 * 1.01**steps), axis=1)
+    curves = np.full(31, 4.0), 4 * 0.9985**steps, 4 * 0.9992**steps, 4 * 1.01**steps, np.full(31, np.nan)
+    errors = np.stack(curves, axis=1)
     stuck, falling = at.verdicts(_moment(errors, 0.5), "joint")
-    assert stuck.tolist() == [True, False, True, True] and falling.tolist() == [False, True, False, False]
+    assert stuck.tolist() == [True, False, True, True, False], "nor is one that has diverged"
+    assert falling.tolist() == [False, True, False, False, False]
     stuck, falling = at.verdicts(_moment(errors, 0.96), "joint")
     assert not stuck.any() and not falling.any(), "who has found everything is not stuck"
     early = _moment(errors[:20], 0.5)
     stuck, falling = at.verdicts(early, "joint")
-    assert not stuck.any() and falling.all(), "20 iterations must be there to compare"
+    assert not stuck.any() and falling[:4].all(), "20 iterations must be there to compare"
     assert not any(which.any() for which in at.verdicts(early, "spectral")), "EM has not begun"
 
 
@@ -163,9 +165,8 @@ def test_marks_are_crosses_for_stuck_and_open_triangles_for_falling(make: Make) 
     assert "of 3 trials, joint EM in 2; " in caption(now)
 
 
-def test_ticks_and_numbers() -> None:
+def test_ticks() -> None:
     assert ticks(0.3, 11) == [0.5, 1.0, 2.0, 5.0, 10.0]
-    assert two_digits(0.9376) == "0.94" and two_digits(5.13) == "5.1" and two_digits(float("nan")) == "–"
 
 
 def test_limits_stay_while_it_runs_and_follow_the_knobs(make: Make) -> None:
@@ -237,19 +238,6 @@ def test_captions_tell_start_run_and_end(ended: GridlockLab) -> None:
     assert "stuck" in captions[-1] and captions[-1] in lab.screen.caption.value
 
 
-def test_the_first_frame_does_not_wait_for_joint_em() -> None:
-    lab = GridlockLab(**GRIDLOCK.small, playing=False)
-    try:
-        assert lab.wait(60)
-        assert len(lab.records) == 1 and lab.record.of("joint") is None and not lab.record.ended
-        lab.step()
-        assert lab.wait(60)
-        assert lab.record.of("joint").step == 0
-        assert lab.records[0].of("joint") is None, "an earlier record is as it was"
-    finally:
-        lab.close()
-
-
 def test_the_floor_is_there_once_em_has_begun(ended: GridlockLab) -> None:
     steps = [record.of().step for record in ended.records]
     assert steps[:2] == [0, 0] and steps[-1] == 3 * POWER + at.GATE_ITERATIONS + AFTER
@@ -267,21 +255,3 @@ def test_many_power_iterations_come_several_at_a_time(monkeypatch: pytest.Monkey
     assert [shot.step for shot in rest[4:]] == [power + 1, power + 2] and all(
         "best" in shot.values for shot in rest[4:]
     )
-
-
-def test_pinned_medians_keep_their_numbers_over_runs(make: Make) -> None:
-    lab = done(make())
-    kept = [median(at.em_errors(lab.record, method)[1]) for method in lab.record.names]
-    lab.pin()
-    done(lab, samples=1000)
-    pinned = drawn_as(lab, 1, "pinned")
-    assert len(pinned) == 2 and not drawn_as(lab, 2, "pinned")
-    for line in pinned:
-        assert any(len(line.get_ydata()) == len(one) and np.allclose(line.get_ydata(), one) for one in kept)
-
-
-def test_failure_and_expert_2_are_never_in_one_picture(make: Make) -> None:
-    lab = done(make(experts=4))
-    used = colours(lab)
-    assert tuple(theme.rgba(theme.FAILURE)[:3]) in used
-    assert not used & {tuple(theme.rgba(style.colour)[:3]) for style in theme.EXPERTS}

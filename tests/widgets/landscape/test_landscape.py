@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
 
-from moe_lab.core.training import Snapshot
-from moe_lab_widgets.labs.landscape import KNOBS, LandscapeLab, caption, runs, seconds, verdicts
+from moe_lab_widgets.labs.landscape import KNOBS, runs
 from tests.widgets.cases import LANDSCAPE
 from tests.widgets.labs import Make, done, drawn_as, fixtures, move, shown
 
@@ -19,14 +17,6 @@ DEFAULTS = {knob.name: knob.default for knob in KNOBS} | {"seed": 0}
 def stars(lab: Any, method: str) -> int:
     """How many true solutions are marked."""
     return sum(len(mark.get_xdata()) for mark in drawn_as(lab, 0, f"{method}: a true solution"))
-
-
-def test_a_record_takes_little_even_where_a_step_is_dear(make: Make) -> None:
-    lab = make(playing=False)
-    highest = {**DEFAULTS, **{knob.name: knob.slider[1] for knob in KNOBS if knob.slider}}
-    assert all(run.record_every <= 3 for run in lab.configs(highest).values())
-    usual = lab.configs(DEFAULTS)["L4"].record_every
-    assert usual > 1 and usual * seconds(DEFAULTS) <= LandscapeLab.made.slowest
 
 
 def test_a_delta_for_which_nothing_is_least_is_said_and_no_solution_is_marked(make: Make) -> None:
@@ -53,25 +43,6 @@ def test_more_experts_with_the_other_defaults_are_shown_and_four_are_told_what_i
         assert len(path.get_xdata()) == 1 and lab.error is None
     lab.set(penalty=2.0)
     assert shown(lab).controls.message.value == ""
-
-
-def test_infinite_numbers_are_said_and_leave_the_picture_finite(make: Make) -> None:
-    lab = done(make(trials=3))
-
-    def broken(shot: Snapshot) -> Snapshot:
-        where = np.array([True, False, True])
-        values = {name: np.where(where.reshape(-1, *[1] * (v.ndim - 1)), np.nan, v) for name, v in shot.values.items()}
-        return dataclasses.replace(shot, values=values, diverged=where)
-
-    shots = lab.record.shots["L4"]
-    now = dataclasses.replace(lab.record, shots={**lab.record.shots, "L4": (*shots[:3], *map(broken, shots[3:]))})
-    assert "L₄ became infinite in trials 1, 3: try a smaller learning rate." in lab.trouble(now)
-    lab.picture.show(now)
-    assert len(drawn_as(lab, 0, "L₄: the path so far")[0].get_xdata()) == 3
-    assert np.isfinite(drawn_as(lab, 1, "L₄, median")[0].get_ydata()).all()
-    stuck, falling = verdicts(now, "L4")
-    assert stuck is not None and falling is not None and not (stuck | falling)[[0, 2]].any()
-    assert "nan" not in caption(now)
 
 
 def test_both_losses_start_alike_and_see_the_same_batches(make: Make) -> None:

@@ -12,7 +12,6 @@ from moe_lab.drawing import theme
 from moe_lab.recovery.landscape.planes import flat, plane
 from moe_lab.recovery.landscape.stuck import stuck_at
 from moe_lab_widgets import LandscapeLab
-from moe_lab_widgets.drawing.words import median
 from moe_lab_widgets.labs.landscape import NAMES, caption, pointer, runs, shades, verdicts
 from tests.widgets.cases import LANDSCAPE
 from tests.widgets.labs import Make, done, drawn_as, fixtures, shown, words_of
@@ -92,17 +91,6 @@ def test_errors_beyond_the_axis_are_drawn_at_its_edge(make: Make) -> None:
         shot["regressor_error"][:] = 1e-9
     lab.picture.show(lab.record)
     assert set(drawn_as(lab, 1, "L₄, median")[0].get_ydata()) == {1e-5}
-
-
-def test_pinned_medians_keep_their_numbers_over_runs(make: Make) -> None:
-    lab = done(make())
-    kept = [median(lab.record.curve("regressor_error", name)[1]) for name in NAMES]
-    lab.pin()
-    done(lab, noise=0.5)
-    pinned = drawn_as(lab, 1, "pinned")
-    assert len(pinned) == 2 and not drawn_as(lab, 0, "pinned"), "paths are not kept: another run has another plane"
-    for line in pinned:
-        assert any(np.allclose(line.get_ydata(), np.clip(one, 1e-5, 1)) for one in kept)
 
 
 def test_captions_tell_start_way_and_end(ended: LandscapeLab) -> None:

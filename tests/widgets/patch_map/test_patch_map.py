@@ -25,17 +25,14 @@ from moe_lab_widgets.labs import patch_map as of
 from moe_lab_widgets.labs.patch_map import CELLS, GREYS, LEVELS, VEIL, shades, thumbnail
 from moe_lab_widgets.labs.patch_map_stories import STORIES
 from tests.widgets.cases import PATCH_MAP
-from tests.widgets.labs import Make, done, fixtures
+from tests.widgets.labs import Make, bare, done, fixtures, words_of
 
 make, ended = fixtures(PATCH_MAP)
 DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
 SMALL = {**DEFAULTS, **PATCH_MAP.small, "steps": 3}
 VEILS = "patches that an expert does not keep"
 
-
-BARE = PatchMapLab.__new__(PatchMapLab)
-BARE.own, BARE._kept = {}, {}
-"""The Lab without widgets, to ask what it makes of values."""
+BARE = bare(PatchMapLab)
 
 
 def moments(values: dict[str, Any]) -> list[Any]:
@@ -55,10 +52,6 @@ def medians(lab: Any, panel: int) -> dict[str, Any]:
     return {line.get_label().removesuffix(", median"): line.get_data() for line in lines}
 
 
-def words(lab: Any, panel: int) -> list[str]:
-    return [word for one in lab.picture.laid[panel].content if isinstance(one, Sheet) for word in one.words]
-
-
 def test_the_records_are_those_of_each_model_alone() -> None:
     """The Lab begins one model after the other; each then goes its own way, as if it were alone."""
     study = BARE.configs(SMALL)[of.STUDY]
@@ -74,10 +67,6 @@ def test_the_records_are_those_of_each_model_alone() -> None:
             np.testing.assert_array_equal(mine["train_loss"], theirs["train_loss"])
 
 
-def test_the_first_record_does_not_wait_for_the_controls() -> None:
-    assert [list(one.shots) for one in moments(SMALL)[:3]] == [["pMoE"], [*of.MODELS], [*of.MODELS]]
-
-
 @pytest.mark.parametrize("values", [{}, {"experts": 8, "patches_per_expert": 3}, {"gates": "none"}])
 def test_lit_patches_are_those_that_the_experts_keep(make: Make, values: dict[str, Any]) -> None:
     lab = done(make(**values))
@@ -89,7 +78,7 @@ def test_lit_patches_are_those_that_the_experts_keep(make: Make, values: dict[st
     for expert, outlines in enumerate(outlined):
         colour = integer(theme.expert(expert).colour)
         np.testing.assert_array_equal(outlines == colour, kept[expert])
-    assert [percent(share) for share in study["expert_kept_in_object"][0]] == words(lab, 0)[-len(kept) :]
+    assert [percent(share) for share in study["expert_kept_in_object"][0]] == words_of(lab, 0)[-len(kept) :]
 
 
 class OnTwoDevices(PatchMapLab):  # type: ignore[misc, valid-type]
@@ -177,7 +166,7 @@ def test_the_curves_and_the_caption_are_the_record(make: Make) -> None:
         assert f"{before}{percent(np.median(record.of(model)['test_accuracy']))}" in said
     assert len(record.curve("test_accuracy", "conv")[0]) < len(record.shots["conv"]), "controls are measured rarely"
     share = percent(np.median(record["kept_in_object"]))
-    assert words(lab, 1) == [share] and said.startswith(
+    assert words_of(lab, 1) == [share] and said.startswith(
         f"{share} of the kept patches lie in the object; chance is 25 %."
     )
     ahead = (record["test_accuracy"] > record.of("no gate")["test_accuracy"]).sum()

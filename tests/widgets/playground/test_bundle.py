@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -121,8 +120,9 @@ def test_modules_that_do_not_fit_are_named(modules: dict[str, str], sentence: st
         Modules(modules).bundled("c")
 
 
-def test_no_string_ends_the_script() -> None:
-    strings = ["</script>", "</SCRIPT ", "<!--", "< /script", "a < b"]
-    made = [bundle._in_script(f'"{one}"') for one in strings]
-    assert made == ['"\\x3C/script>"', '"\\x3C/SCRIPT "', '"\\x3C!--"', '"< /script"', '"a < b"']
-    assert not [one for one in chain(made) if re.search(r"</script|<!--", one, re.IGNORECASE)]
+@page
+def test_no_string_ends_the_script(lab: str) -> None:
+    parts = Parts(bundle.page(lab, "https://example.org/</script>/</SCRIPT /<!--/< /script"))
+    (script,) = parts.scripts
+    assert r"https://example.org/\x3C/script>/\x3C/SCRIPT /\x3C!--/< /script" in script
+    assert not re.search(r"</script|<!--", script, re.IGNORECASE)

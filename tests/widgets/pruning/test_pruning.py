@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import ast
 import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import pytest
 
+from moe_lab.pruning.live import Choice, FineTuning
 from moe_lab_widgets import PruningLab
 from moe_lab_widgets.labs.pruning import left_of
 from moe_lab_widgets.labs.pruning_record import CHUNK, OFFERED, choice_of, code, outcome, recipe, record_every
@@ -42,13 +46,19 @@ def test_fine_tuning_is_there_before_it_is_asked_for_where_one_serves_all(make: 
     assert len(lab.record.of().results) == ranked * 4 and lab.records[-1].step == SMALL["steps"]
 
 
-def test_coupled_layers_are_tuned_on_the_worker_and_only_those_that_are_looked_at(make: Make) -> None:
+def test_coupled_layers_are_tuned_on_the_worker_and_only_those_that_are_looked_at(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads, work = set(), FineTuning.work
+
+    def noted(tuning: FineTuning, choice: Callable[[], Choice]) -> Iterator[Any]:
+        for results in work(tuning, choice):
+            threads.add(threading.current_thread())
+            yield results
+
+    monkeypatch.setattr(FineTuning, "work", noted)
     lab = done(make(loss="hinge"))
-    assert len(lab.record.of().results) == 0
-    threads = set()
-    tuning = lab.record.of().live.tuning
-    work = tuning._tune
-    tuning._tune = lambda *piece: (threads.add(threading.current_thread()), work(*piece))
+    assert len(lab.record.of().results) == 0 and not threads
     move(lab, "fine_tune", True)
     done(lab)
     assert threading.main_thread() not in threads and len(threads) == 1
@@ -71,7 +81,7 @@ def test_an_undefined_criterion_is_explained_and_no_slider_dies(make: Make) -> N
     lab = done(make(top=1))
     assert "The change of the routers is undefined where no router has moved" in lab.controls.message.value
     assert "so norm change cannot order the experts" in lab.caption(lab.record)
-    assert np.isnan(left_of(lab._seen(lab.record))[0]).all()
+    assert np.isnan(left_of(lab.record.seen_with(lab.values))[0]).all()
     for rho in (0.5, 0.0):
         before = pixels(lab)
         move(lab, "rho", rho)
@@ -79,7 +89,7 @@ def test_an_undefined_criterion_is_explained_and_no_slider_dies(make: Make) -> N
         assert not np.array_equal(pixels(lab), before)
     move(lab, "criterion", "neuron-magnitude-change")
     done(lab)
-    assert lab.controls.message.value == "" and np.isfinite(left_of(lab._seen(lab.record))[0]).all()
+    assert lab.controls.message.value == "" and np.isfinite(left_of(lab.record.seen_with(lab.values))[0]).all()
     move(lab, "criterion", "token-count")
     assert "Experts receive equally many tokens, so token count cannot order" in done(lab).caption(lab.record)
     assert "let tokens choose" in lab.controls.message.value
@@ -107,7 +117,7 @@ def test_divergence_is_said_and_leaves_a_picture(make: Make) -> None:
         values[:] = np.nan
     lab.picture.show(lab.record)
     assert "accuracy is – (at random –, worst trial –)" in lab.caption(lab.record)
-    assert np.isnan(left_of(lab._seen(lab.record))[0][0])
+    assert np.isnan(left_of(lab.record.seen_with(lab.values))[0][0])
 
 
 def test_code_is_short_where_values_are_the_defaults() -> None:

@@ -17,7 +17,7 @@ from moe_lab_widgets.labs.pruning import BLOCKS, LOW, NOTABLE, columns, left_of
 from moe_lab_widgets.labs.pruning_knobs import NAMES
 from moe_lab_widgets.labs.pruning_record import OFFERED, choice_of, outcome
 from tests.widgets.cases import PRUNING
-from tests.widgets.labs import Make, colours, done, fixtures, pixels
+from tests.widgets.labs import Make, done, fixtures, pixels
 
 make, _ = fixtures(PRUNING)
 RANKED = [name for name in OFFERED if name != "token-count"]
@@ -82,7 +82,7 @@ def test_bars_grow_while_it_trains_and_nothing_is_pruned_yet(make: Make) -> None
         heights.append((bottom - top).max())
         assert not fills[2 * 8 : 4 * 8].any(), "no chips, no scores"
         assert "in training: nothing is pruned yet" in words(lab, 1)
-        (x, y), shares = line(lab, "not pruned").get_data(), left_of(lab._seen(lab.record))[0]
+        (x, y), shares = line(lab, "not pruned").get_data(), left_of(lab.record.seen_with(lab.values))[0]
         assert list(x) == [0] and y[0] == shares[0] and list(shares[1:]) == [1, 1]
     assert 0 == heights[0] < heights[1] < heights[2]
 
@@ -183,18 +183,13 @@ def test_between_two_values_rho_is_the_lower_one(make: Make) -> None:
 @pytest.mark.parametrize("values", [{}, {"routing": "token-choice", "top": 2}])
 def test_the_blocks_are_shares(make: Make, values: dict[str, Any]) -> None:
     lab = done(make(rho=0.75, criterion="importance-score", **values))
-    found, (shares, _) = outcome(*look(lab)), left_of(lab._seen(lab.record))
+    found, (shares, _) = outcome(*look(lab)), left_of(lab.record.seen_with(lab.values))
     np.testing.assert_allclose(shares, (np.median(found.plain), found.memory, found.operations))
     edges, fills = boxes(lab, 2, sheet=1)
     inked = np.where(fills > 0, edges[:, 2] - edges[:, 0], 0).reshape(3, BLOCKS)
     np.testing.assert_allclose(inked.sum(1) / inked.max() / BLOCKS, shares, atol=0.1 / BLOCKS)
     said = words(lab, 2)
     assert all(short(share) in said for share in shares) and ("routers stay" in said) == bool(values)
-
-
-def test_short_is_never_all_or_nothing_of_what_is_not() -> None:
-    assert short(1.0) == "100 %" and short(0.997) == "99.7 %" and short(0.004) == "0.4 %" and short(0.0) == "0 %"
-    assert short(0.235) == "24 %" and short(float("nan")) == "–"
 
 
 def test_the_axis_of_changes_stays_but_for_longer_steps(make: Make) -> None:
@@ -307,10 +302,3 @@ def test_the_trial_on_show_is_one_that_there_is(make: Make) -> None:
     lab.picture.set_view({**{name: lab.values[name] for name in PRUNING.views}, "shown": 9})
     lab.picture.show(lab.record)
     assert any(word.startswith("trial 2 of 2") for word in words(lab, 0))
-
-
-def test_failure_is_only_where_something_failed_and_no_expert_wears_its_colour(make: Make) -> None:
-    lab = done(make(rho=0.5))
-    failure, *others = (theme.FAILURE, *(style.colour for style in theme.EXPERTS))
-    used = {tuple(int(one) for one in theme.rgba(colour)[:3]) for colour in (failure, *others)}
-    assert not colours(lab) & used

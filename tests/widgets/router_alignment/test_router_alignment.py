@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.patch_routing import CNN
+from moe_lab.patch_routing import CNN, DigitTask
 from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab_widgets import RouterAlignmentLab
-from moe_lab_widgets.drawing.picture import PINNED
-from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.labs.router_alignment import SMALLEST_BAR, moved
 from moe_lab_widgets.labs.router_alignment_runs import SYNTHETIC, overlap, steps
 from tests.widgets.cases import ROUTER
@@ -123,39 +121,20 @@ def test_a_model_that_has_ended_stays_while_the_other_goes_on(make: Make) -> Non
     assert records[-1].ended and not records[-2].ended
 
 
-def test_both_models_train_on_samples_that_last_over_runs(make: Make) -> None:
+def test_both_models_train_on_samples_that_last_over_runs(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, sample = [], DigitTask.sample
+
+    def noted(task: DigitTask, samples: int, **named: Any) -> Any:
+        drawn.append((samples, named["split"]))
+        return sample(task, samples, **named)
+
+    monkeypatch.setattr(DigitTask, "sample", noted)
     lab = done(make())
-    kept = dict(lab._kept)
+    assert drawn == [(40, "train"), (200, "test")], "once for both"
     done(lab, experts=2)
-    assert set(kept) == {"train", "test"} and all(lab._kept[split] is kept[split] for split in kept)
+    assert len(drawn) == 2
     done(lab, samples=60)
-    assert lab._kept["test"] is kept["test"] and lab._kept["train"] is not kept["train"]
-
-
-def test_pinned_medians_stay_over_runs(make: Make) -> None:
-    lab = done(make())
-    before = {name: labelled(lab, 3, f"{name}, median").get_ydata() for name in ("mixture", "CNN")}
-    lab.pin()
-    done(lab, noise=1.0)
-    pinned = [one for laid in lab.picture.laid for one in laid.content if one.get_label() == PINNED["label"]]
-    assert len(pinned) == 2
-    for line in pinned:
-        assert any(np.array_equal(line.get_ydata(), values) for values in before.values())
-
-
-def test_divergence_is_said_and_leaves_the_picture_finite(make: Make) -> None:
-    lab = done(make())
-    record = lab.record
-    record.of().diverged[1] = True
-    record.of().values["test_accuracy"][1] = np.nan
-    assert "The mixture's loss became infinite in trial 2" in lab.trouble(record)
-    lab.picture.show(record)
-    assert np.isfinite(labelled(lab, 3, "mixture, median").get_ydata()).all()
-
-
-def test_medians_and_percents_of_nothing_are_not_numbers() -> None:
-    np.testing.assert_array_equal(median(np.array([[0.5, np.nan, 1.0], [np.nan] * 3])), [0.75, np.nan])
-    assert percent(float("nan")) == "–" and percent(0.996) == "100 %"
+    assert drawn[2:] == [(60, "train")]
 
 
 def test_steps_are_whole_passes() -> None:

@@ -67,12 +67,6 @@ def test_full_boxes_are_what_experts_keep_and_black_ones_what_is_lost(make: Make
     assert sum(len(one.get_xdata()) for one in refused) == int((asked & ~kept).sum()) > 0
 
 
-def test_the_first_record_does_not_wait_for_the_rows_of_comparison(make: Make) -> None:
-    lab = done(make())
-    assert [len(record.parts) for record in lab.records[:3]] == [1, 5, 5]
-    assert lab.record.ended and list(lab.record.parts) == list(of.MODELS)
-
-
 def test_all_routings_train_on_the_same_samples_which_other_sliders_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     sampled = []
 

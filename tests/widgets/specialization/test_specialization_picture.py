@@ -9,16 +9,11 @@ import numpy as np
 import pytest
 
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.drawing.words import median, percent
 from moe_lab_widgets.labs.specialization import FALL, IDLE, collapsed, number
 from tests.widgets.cases import SPECIALIZATION
-from tests.widgets.labs import Make, done, fixtures
+from tests.widgets.labs import Make, done, drawn_as, fixtures
 
 make, ended = fixtures(SPECIALIZATION)
-
-
-def labelled(lab: Any, panel: int, label: str) -> list[Any]:
-    return [one for one in lab.picture.laid[panel].content if str(one.get_label()) == label]
 
 
 @pytest.mark.parametrize("values", [{}, {"experts": 16, "clusters": 8}, {"experts": 1}, {"experts": 2, "clusters": 2}])
@@ -41,21 +36,11 @@ def test_the_curves_are_the_records(make: Make) -> None:
     lab = done(make(trials=4))
     for name in lab.record.names:
         entropies = np.array([record.of(name)["dispatch_entropy"] for record in lab.records[1:]])
-        steps, middle = labelled(lab, 1, f"{name} experts, median")[0].get_data()
+        steps, middle = drawn_as(lab, 1, f"{name} experts, median")[0].get_data()
         np.testing.assert_allclose(steps, [record.step for record in lab.records[1:]])
         np.testing.assert_allclose(middle, np.median(entropies, axis=1), atol=1e-12)
-        lines = labelled(lab, 1, f"{name} experts, a trial")[0].get_segments()
+        lines = drawn_as(lab, 1, f"{name} experts, a trial")[0].get_segments()
         np.testing.assert_allclose(np.array(lines)[..., 1].T, entropies, atol=1e-12)
-
-
-def test_pinned_medians_keep_their_numbers_over_runs(make: Make) -> None:
-    lab = done(make())
-    lab.pin()
-    kept = median(lab.record.curve("dispatch_entropy")[1])
-    done(lab, clusters=6)
-    pinned = [one for one in labelled(lab, 1, "pinned")]
-    assert len(pinned) == 2
-    assert any(len(one.get_ydata()) == len(kept) and np.allclose(one.get_ydata(), kept) for one in pinned)
 
 
 def test_a_trial_that_falls_from_what_it_had_is_counted(make: Make) -> None:
@@ -68,6 +53,10 @@ def test_a_trial_that_falls_from_what_it_had_is_counted(make: Make) -> None:
 
 
 # ---- captions ----
+
+
+def test_an_entropy_in_words() -> None:
+    assert number(float("nan")) == "–" and number(-1e-9) == "0.00" and number(1.386) == "1.39"
 
 
 def test_captions_tell_start_run_and_end(make: Make) -> None:
@@ -113,10 +102,3 @@ def test_both_reach_is_said_only_of_what_both_reach(make: Make) -> None:
 def test_captions_say_what_keeps_experts_from_specialising(make: Make, values: dict[str, Any], sentence: str) -> None:
     lab = done(make(**values))
     assert sentence in lab.caption(lab.record)
-
-
-def test_words_of_nothing() -> None:
-    np.testing.assert_array_equal(median(np.array([[0.5, np.nan, 1.0], [np.nan] * 3])), [0.75, np.nan])
-    np.testing.assert_array_equal(median(np.array([[1.0, 2.0, 9.0]])), [2.0])
-    assert percent(float("nan")) == "–" and percent(0.9996, 1) == "100.0 %" and percent(0.9984, 1) == "99.8 %"
-    assert number(float("nan")) == "–" and number(-1e-9) == "0.00" and number(1.386) == "1.39"

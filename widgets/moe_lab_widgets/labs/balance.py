@@ -280,10 +280,10 @@ def diverged(name: str, trials: str) -> str:
 def caption(now: Now) -> str:
     experts = now.values["experts"]
     if now.step == 0:
-        load = f"{middle(worth(now, NONE)):.1f} of {experts} experts"
+        load = f"{_word(middle(worth(now, NONE)), 1)} of {experts} experts"
         return f"The load is worth {load}, and nobody has learned anything."
     (accuracy, load), (other_accuracy, other_load) = (
-        (percent(middle(now.last("test_accuracy", name)), 1), f"{middle(worth(now, name)):.1f}") for name in pair(now)
+        tuple(_word(value, column) for column, value in enumerate(_numbers(now, name)[:2])) for name in pair(now)
     )
     return (
         f"Without balancing {accuracy} of the test samples are right and the load is "
