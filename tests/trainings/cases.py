@@ -152,6 +152,9 @@ OF_IMAGES = {
     ),
     "wide residual network": Case(patches.train, WRN(trunk="plain", batch_size=10), QuadrantTask(), IMAGES),
 }
+FEW_OF_IMAGES = {
+    name: OF_IMAGES[name] for name in ("one network, normalized", "mixture, Adam", "mixture at random", "kept patches")
+}
 ALL = OF_PATCHES | OF_ROUTINGS | OF_CLUSTERS | OF_TOKENS | OF_MIXTURES | OF_LOSSES | OF_IMAGES
 
 

@@ -20,8 +20,8 @@ from moe_lab.recovery import gridlock, landscape
 from moe_lab.recovery.landscape import descend
 from moe_lab.vision import patches, rotation
 from tests.trainings.cases import (
+    FEW_OF_IMAGES,
     OF_CLUSTERS,
-    OF_IMAGES,
     OF_LOSSES,
     OF_MIXTURES,
     OF_PATCHES,
@@ -44,7 +44,7 @@ MEMBERS = {
     **OF_TOKENS,
     **{name: case for name, case in OF_MIXTURES.items() if name.endswith("identity") or name == "spectral, relu"},
     **OF_LOSSES,
-    **OF_IMAGES,
+    **FEW_OF_IMAGES,
 }
 """Every model, on one task or two."""
 MEASURED_LAST = {name: case for name, case in MEMBERS.items() if case.train not in (gridlock.train, descend)}

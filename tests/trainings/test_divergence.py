@@ -17,8 +17,8 @@ from moe_lab.recovery.landscape import descend
 from moe_lab.specialization import ClusterTask
 from moe_lab.vision import QuadrantTask, TurnTask
 from tests.trainings.cases import (
+    FEW_OF_IMAGES,
     OF_CLUSTERS,
-    OF_IMAGES,
     OF_LOSSES,
     OF_MIXTURES,
     OF_PATCHES,
@@ -41,7 +41,7 @@ MEMBERS = {
     **OF_TOKENS,
     **{name: OF_MIXTURES[name] for name in ("joint, identity", "joint, gradient, identity")},
     **{name: case for name, case in OF_LOSSES.items() if "population" not in name},
-    **OF_IMAGES,
+    **FEW_OF_IMAGES,
 }
 
 
