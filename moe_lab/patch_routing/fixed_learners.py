@@ -38,14 +38,14 @@ class _FixedLearner(Learner):
     source: Int[Tensor, " T"]
 
     def _initialize(self, rows: Rows, experts: int) -> None:
-        setting, d, kept = self.setting, self.train.bank.shape[2], rows.patches_per_expert
+        setting, d, kept = self.setting, self.d, rows.patches_per_expert
         neurons, most = setting.model.neurons, int(kept.max())
         initial = [initialization.hidden_weights(setting.model, trial, setting.seed, d) for trial in rows.trial]
         self.weights = setting.tensor(np.stack(initial)).unflatten(1, (experts, neurons // experts))
         self.kept = kept  # l of each row, on the host
         self._padded: dict[tuple[int, int], tuple[int, FixedRules]] = {}
         self.rules = FixedRules(
-            outputs=initial_outputs(rows, setting, kept, self.train.index.shape[2]),
+            outputs=initial_outputs(rows, setting, kept, self.n),
             valid=None if (kept == most).all() else setting.tensor((np.arange(most) < kept[:, None]).astype(float)),
             learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
         )
@@ -61,7 +61,7 @@ class _FixedLearner(Learner):
     @property
     def _numbers_of_patch(self) -> int:
         """Numbers that one patch of every expert needs."""
-        return self.experts * (self.train.bank.shape[2] + 2 * self.weights.shape[2])
+        return self.experts * (self.d + 2 * self.weights.shape[2])
 
     @property
     def _samples_at_once(self) -> int:
@@ -174,7 +174,7 @@ class SeparateLearner(_FixedLearner):
         """The routers of each (trial, group, N) after `router_epochs` epochs (closed form)."""
         setting, model = self.setting, self.setting.model
         assert isinstance(model, SeparateMoE)
-        n, d = self.train.index.shape[2], self.train.bank.shape[2]
+        n, d = self.n, self.d
         routers = []
         for trial, group, samples in sources:
             count = model.router_samples or samples
@@ -223,7 +223,7 @@ class SeparateLearner(_FixedLearner):
         }
 
     def examples(self) -> dict[str, Tensor]:
-        classes, n = self.setting.classes, self.test.index.shape[2]
+        classes, n = self.setting.classes, self.n
         places = self.places[self.source, :classes]  # (T, c, k, l)
         counted = torch.arange(places.shape[-1], device=places.device) < self.patches_per_expert[:, None, None, None]
         empty = torch.zeros(*places.shape[:3], n, device=places.device, dtype=torch.bool)

@@ -60,6 +60,7 @@ class Learner(ABC):
     """Rows of one model in training.
 
     Attributes:
+      n, d: patches of a sample, and the numbers of each.
       weights: (T, ...) what training changes.
       rules: what stays: all else that a step reads.
       wrong, loss: (T,) errors and loss on the way, summed over all samples used so far.
@@ -71,6 +72,7 @@ class Learner(ABC):
 
     def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
         self.setting, self.train, self.test = setting, train, test
+        self.n, self.d = train.index.shape[2], train.bank.shape[2]
         self.group = setting.tensor(rows.group)
         self.samples, self.counts = rows.samples, setting.tensor(rows.samples)
         self.wrong = torch.zeros(len(rows), device=setting.device, dtype=torch.int64)
@@ -172,7 +174,7 @@ class Learner(ABC):
     def operations(self, batch: int) -> int:
         """About how many operations a step of the rows takes that step at once."""
         rows = max((part.stop - part.start for part in self.parts(batch)), default=0)
-        return 4 * rows * batch * self.train.index.shape[2] * self.setting.model.neurons * self.train.bank.shape[2]
+        return 4 * rows * batch * self.n * self.setting.model.neurons * self.d
 
     def chosen(self, rows: slice, samples: Int[Tensor, "T B"]) -> tuple[Float[Tensor, "T B n d"], Int[Tensor, "T B"]]:
         """Fetches the patches and labels of some training samples of some rows."""

@@ -116,7 +116,7 @@ class JointLearner(PatchLearner):
         super().__init__(rows, setting, train, test)
         assert isinstance(setting.model, JointMoE)
         self.model, neurons, most = setting.model, setting.model.neurons, int(rows.experts.max())
-        n, d = train.index.shape[2], train.bank.shape[2]
+        n, d = self.n, self.d
         initial = np.zeros((len(rows), neurons + most, d))
         for row, (trial, experts) in enumerate(zip(rows.trial, rows.experts, strict=True)):
             initial[row, :neurons] = initialization.hidden_weights(self.model, trial, setting.seed, d)
@@ -141,8 +141,7 @@ class JointLearner(PatchLearner):
 
     @property
     def numbers(self) -> int:
-        n, d = self.train.index.shape[2], self.train.bank.shape[2]
-        return n * (d + 2 * self.model.neurons)
+        return self.n * (self.d + 2 * self.model.neurons)
 
     def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, Loss]:
         if self.own_route:
@@ -175,7 +174,7 @@ class RoutedLearner(PatchLearner):
         assert isinstance(setting.model, RoutedMoE)
         self.model, trials = setting.model, rows.trial.tolist()
         neurons, experts, seed = self.model.neurons, self.model.experts, setting.seed
-        n, d = train.index.shape[2], train.bank.shape[2]
+        n, d = self.n, self.d
         hidden = [initialization.initial_experts(trial, seed, neurons, d) for trial in trials]
         routers = [routed.initial_router(trial, seed, self.model, n, d) for trial in trials]
         self.weights = setting.tensor(np.concatenate([hidden, routers], axis=1))
@@ -193,15 +192,14 @@ class RoutedLearner(PatchLearner):
 
     @property
     def numbers(self) -> int:
-        n, d = self.train.index.shape[2], self.train.bank.shape[2]
-        slots = self.model.experts * self.model.places(n) if self.soft else 0
-        return (n + slots) * (d + 2 * self.model.neurons)
+        slots = self.model.experts * self.model.places(self.n) if self.soft else 0
+        return (self.n + slots) * (self.d + 2 * self.model.neurons)
 
     def _draw(self, batch: int) -> tuple[Tensor, ...]:
         """The noise of a step, (T, k, B, n), from every trial's own stream."""
         if self.model.routing not in ("expert-choice", "token-choice") or not self.model.router_noise:
             return ()
-        shape = self.model.experts, batch, self.train.index.shape[2]
+        shape = self.model.experts, batch, self.n
         return (self.setting.tensor(np.stack([random.standard_normal(shape) for random in self._noise])),)
 
     def _forward(
@@ -217,11 +215,11 @@ class RoutedLearner(PatchLearner):
         """Rows of the router that give scores; with soft MoE, one for each slot."""
         if self.model.routing == "hash":
             return None
-        scores = self.model.experts * (self.model.places(self.train.index.shape[2]) if self.soft else 1)
+        scores = self.model.experts * (self.model.places(self.n) if self.soft else 1)
         return self.weights[:, self.model.neurons :][:, :scores]
 
     def _counts(self) -> RoutingCounts:
-        places = self.model.places(self.train.index.shape[2])
+        places = self.model.places(self.n)
         return PlaceCounts(places, self.soft, len(self.group), self.experts, self.setting.classes, self.weights)
 
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:

@@ -40,7 +40,7 @@ class OwnLearner(PatchLearner):
         super().__init__(rows, setting, train, test)
         assert isinstance(setting.model, OwnModel)
         self.model = setting.model
-        self.wanted = Sizes(train.index.shape[2], train.bank.shape[2], 1 if setting.classes == 2 else setting.classes)
+        self.wanted = Sizes(self.n, self.d, 1 if setting.classes == 2 else setting.classes)
         drawn = [self.model.initial(int(trial), setting.seed, self.wanted) for trial in rows.trial]
         initial = _stacked(drawn, self.model.frozen)
         trained = {name: value for name, value in initial.items() if name not in self.model.frozen}
@@ -81,8 +81,7 @@ class OwnLearner(PatchLearner):
 
     @property
     def numbers(self) -> int:
-        n, d = self.train.index.shape[2], self.train.bank.shape[2]
-        return n * (d + 2 * -(-self.weights.shape[1] // d))
+        return self.n * (self.d + 2 * -(-self.weights.shape[1] // self.d))
 
     def _forward(self, weights: Tensor, patches: Tensor, rules: OwnRules, *drawn: Tensor) -> Routed:
         """What the model makes of flattened weights, its shapes checked."""
@@ -104,7 +103,7 @@ class OwnLearner(PatchLearner):
 
     def _routers(self) -> Tensor | None:
         routers = self._named(self.weights).get("routers")
-        shape = (self.experts, self.train.bank.shape[2])
+        shape = (self.experts, self.d)
         return routers if routers is not None and routers.shape[1:] == shape else None
 
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
