@@ -62,7 +62,7 @@ def test_it_is_shown_whole_held_and_wound_back(opened: Opened, of: LabOnPage) ->
     page.check()
 
 
-@of_labs(0)
+@of_labs(0, share=11)
 def test_every_slider_starts_another_run_while_it_trains(opened: Opened, of: LabOnPage) -> None:
     """Drags one slider after the other. Where two do not fit, the alert names the rule, and the Lab is shown anew."""
     page, ran = opened(of.name, **of.long), 0
@@ -84,7 +84,7 @@ def test_every_slider_starts_another_run_while_it_trains(opened: Opened, of: Lab
     page.check()
 
 
-@of_labs(3)
+@of_labs(3, share=11)
 def test_the_impossible_is_not_offered_or_explained(opened: Opened, of: LabOnPage) -> None:
     """A slider goes to the nearest value that fits, and says why. What else does not fit is refused, with a way out."""
     page = opened(of.name, **of.small)
@@ -107,7 +107,7 @@ def test_the_impossible_is_not_offered_or_explained(opened: Opened, of: LabOnPag
     page.check()
 
 
-@of_labs(2)
+@of_labs(2, share=11)
 def test_stories_and_pins(opened: Opened, of: LabOnPage) -> None:
     page = opened(of.name, **of.small)
     name, words = of.story
@@ -122,7 +122,7 @@ def test_stories_and_pins(opened: Opened, of: LabOnPage) -> None:
     page.check()
 
 
-@of_labs(1, share=4)
+@of_labs(1, share=11)
 def test_a_slider_answers_while_a_cell_runs(opened: Opened, of: LabOnPage) -> None:
     """With a new run and its picture, before the cell has ended; what the cell prints and draws stays with the cell."""
     page = opened(of.name, BUSY, **of.long)
