@@ -25,15 +25,28 @@ def _runs_the_slider(page: NotebookPage) -> bool:
     return f"gap={page.value('g'):.1f}" in page.code()
 
 
-def test_drag_while_it_trains_and_a_cell_runs(opened: Callable[..., NotebookPage]) -> None:
-    page = opened("TinyLab", "import time\nfor turn in range(30): print(turn); time.sleep(0.1)", epochs=60, delay=20.0)
+BUSY = """import time
+from pathlib import Path
+print(0)
+end = time.monotonic() + 300
+while time.monotonic() < end and not Path({told!r}).exists():
+    time.sleep(0.05)"""
+"""A cell that runs until there is a file that tells it to end."""
+
+
+def test_drag_while_it_trains_and_a_cell_runs(opened: Callable[..., NotebookPage], tmp_path: Path) -> None:
+    told = tmp_path / "end"
+    told.touch()
+    page = opened("TinyLab", BUSY.format(told=str(told)), epochs=60, delay=20.0)
+    told.unlink()
     page.start_all()  # the Lab anew, and then the cell
     page.until(lambda: page.last_cell()[0][:1] == ["0"], "the cell does not run")
     value, run = page.value("g"), page.run()
     page.drag("g", -60)
     assert page.value("g") < value
     page.until(lambda: page.run() > run and _runs_the_slider(page), "the slider does not answer")
-    assert page.busy(), "the slider has answered when the cell had ended"
+    assert page.busy(), "the cell has ended too early"
+    told.touch()
     page.wait_idle()
     before = page.pixels()
     page.drag("g", 30)
