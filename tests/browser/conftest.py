@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,40 +131,41 @@ def link(server: Server) -> Iterator[Link]:
         yield made
 
 
-@pytest.fixture(scope="module")
-def address(server: Server) -> str:
-    """Where the page of `notebook` finds the server. Modules that need a slow link give the link's address."""
-    return server.address
+@pytest.fixture(scope="session")
+def notebook(server: Server, browser: Any) -> Iterator[NotebookPage]:
+    """A page on the server. Modules that need another connection have one of their own."""
+    yield from notebook_page(server, browser, server.address)
 
 
-@pytest.fixture(scope="module")
-def notebook(server: Server, browser: Any, address: str) -> Iterator[NotebookPage]:
-    """A page on the server for the tests of a module; its kernels are shut down afterwards.
+def notebook_page(server: Server, browser: Any, address: str) -> Iterator[NotebookPage]:
+    """Yields a page that finds the server at an address; its kernels are shut down afterwards.
 
     Beside the files a cell is as wide as a picture at scale 1, 1100 pixels.
     """
     context = browser.new_context(viewport={"width": 1532, "height": 1100})
-    page = context.new_page()
-    yield NotebookPage(page, address, server.token, server.folder)
-    shut_down_kernels(server)
+    page = NotebookPage(context.new_page(), address, server.token, server.folder)
+    yield page
+    shut_down_kernels(server, page.names)
     context.close()
 
 
 @pytest.fixture
-def opened(notebook: NotebookPage, request: pytest.FixtureRequest) -> Callable[..., NotebookPage]:
-    """Shows a Lab, named with its values, in the module's notebook. A second cell may hold more code.
+def opened(notebook: NotebookPage) -> Callable[..., NotebookPage]:
+    """Shows a Lab, named with its values, in a notebook. A second cell may hold more code.
 
-    A kernel takes 15 seconds of CPU time to start, so the tests of a module share one: running the cell again closes
-    the earlier test's Lab.
+    A kernel takes 15 seconds of CPU time to start, so all tests share one: running the cell again closes an earlier
+    test's Lab of the same kind, and one of another kind is closed here.
     """
+
+    name = f"{notebook.address.rpartition(':')[2]}.ipynb"  # a page through a link has a notebook of its own
 
     def open_lab(lab: str, more: str = "", **values: Any) -> NotebookPage:
         given = ", ".join(f"{name}={value!r}" for name, value in values.items())
         home = "tests.widgets.engine.tiny" if lab == "TinyLab" else "moe_lab_widgets"
-        if not notebook.name:
-            name = f"{request.module.__name__.rpartition('.')[2]}.ipynb"
+        if notebook.name != name:
             write_notebook(notebook.folder / name, "", "")
             notebook.open(name)
+        notebook.ask(f"lab.close() if type(globals().get('lab')).__name__ not in ('NoneType', {lab!r}) else None")
         notebook.write_cells(f"from {home} import {lab}\nlab = {lab}({given})\nlab", more)
         notebook.run_all()
         notebook.image.wait_for()
@@ -174,8 +175,8 @@ def opened(notebook: NotebookPage, request: pytest.FixtureRequest) -> Callable[.
     return open_lab
 
 
-def shut_down_kernels(server: Server) -> None:
-    """Ends every kernel of the server, so that tests do not slow one another."""
+def shut_down_kernels(server: Server, names: Collection[str]) -> None:
+    """Ends the kernels of these notebooks, so that tests do not slow one another."""
     import json
 
     def ask(method: str, path: str) -> bytes:
@@ -185,4 +186,5 @@ def shut_down_kernels(server: Server) -> None:
             return bytes(answer.read())
 
     for session in json.loads(ask("GET", "sessions")):
-        ask("DELETE", f"sessions/{session['id']}")
+        if session["path"] in names:
+            ask("DELETE", f"sessions/{session['id']}")

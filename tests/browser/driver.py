@@ -35,11 +35,12 @@ class NotebookPage:
 
     Attributes:
       name: of the notebook that is open.
+      names: of all that have been.
     """
 
     def __init__(self, page: Page, address: str, token: str, folder: Path) -> None:
         self.page, self.address, self.token, self.folder = page, address, token, folder
-        self.name = ""
+        self.name, self.names = "", set[str]()
         self.complaints: list[str] = []
         page.on("pageerror", lambda error: self.complaints.append(f"page error: {error}"))
         page.on(
@@ -52,6 +53,7 @@ class NotebookPage:
     def open(self, name: str) -> None:
         """Opens a notebook of the server's folder and waits for its kernel."""
         self.name = name
+        self.names.add(name)
         self.page.goto(f"{self.address}/lab/tree/{name}?token={self.token}&reset")
         self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=120_000)
         self.page.wait_for_function("() => window.jupyterapp !== undefined", timeout=120_000)

@@ -34,10 +34,10 @@ def colab(server: Server, browser: Any, tmp_path_factory: pytest.TempPathFactory
         base = tmp_path_factory.mktemp("colab")
         with serving(base, "notebook", "NotebookApp", "NotebookApp", python=PYTHON) as classic:
             yield ClassicPage(context.new_page(), classic.address, classic.token, classic.folder)
-            shut_down_kernels(classic)
+            shut_down_kernels(classic, {"colab.ipynb"})
     else:
         yield NotebookPage(context.new_page(), server.address, server.token, server.folder)
-        shut_down_kernels(server)
+        shut_down_kernels(server, {"colab.ipynb"})
     context.close()
 
 
@@ -96,21 +96,21 @@ def test_messages_wait_for_the_cell_and_no_thread_draws(opened: Opened) -> None:
 
 
 def test_a_run_goes_on_by_itself_and_stops_when_told(opened: Opened) -> None:
-    page = opened("TinyLab", epochs=200, delay=30.0)
+    page = opened("TinyLab", epochs=120, delay=30.0)
     page.until(lambda: page.step() > 5 and _fields(page)[1:] == ("training", True), "the run does not begin")
-    page.page.wait_for_timeout(3000)
+    page.page.wait_for_timeout(2000)
     assert _fields(page)[1:] == ("training", True)
     page.button("Pause").click()
     page.until(lambda: _fields(page)[1:] == ("paused", False), "Pause does nothing")
     step = page.step()
-    assert step < 200
+    assert step < 120
     page.page.wait_for_timeout(1500)
     assert page.step() == step and _fields(page)[1:] == ("paused", False)
     page.button("Step").click()
     page.until(lambda: page.step() == step + 1, "Step does nothing")
     page.button("Play").click()
     page.until(lambda: _fields(page)[1:] == ("training", True), "Play does nothing")
-    page.until(lambda: page.step() == 200, "the last picture does not come")
+    page.until(lambda: page.step() == 120, "the last picture does not come")
     page.until(lambda: _fields(page)[1:] == ("finished", False), "the run does not end")
     page.check()
 
@@ -154,7 +154,7 @@ def test_a_page_that_cannot_load_the_module_is_fed_as_well(colab: NotebookPage) 
     page = colab.page
     page.route("**/anywidget/**", lambda route: route.abort())
     _open(colab)
-    _show(colab, "TinyLab", epochs=150, delay=20.0)
+    _show(colab, "TinyLab", epochs=60, delay=20.0)
     image = page.locator("img.widget-image, img.jupyter-widget-image").first
     image.wait_for()
     first = image.get_attribute("src")
@@ -162,7 +162,7 @@ def test_a_page_that_cannot_load_the_module_is_fed_as_well(colab: NotebookPage) 
     colab.until(lambda: image.get_attribute("src") != first, "the picture does not change")
     colab.wait_for_end()
     page.wait_for_timeout(1500)  # the output is replaced once, by one that holds the picture too
-    assert colab.text("status").startswith("finished; showing step 150 of 150")
+    assert colab.text("status").startswith("finished; showing step 60 of 60")
     colab.press("g", "ArrowRight", 2)
     colab.until(lambda: colab.state() == "training", "the slider starts no run")
     colab.wait_for_end()

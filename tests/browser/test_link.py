@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.browser.conftest import Server, notebook_page
 from tests.browser.driver import NotebookPage
 from tests.browser.events import connected, heap, hide, restart_kernel, views
 from tests.browser.link import Link
@@ -20,15 +21,15 @@ pytestmark = pytest.mark.browser
 
 Opened = Callable[..., NotebookPage]
 LAB, VALUES = "RouterAlignmentLab", {"source": "synthetic", "noise": 0.5}
-TINY = {"epochs": 200, "delay": 20.0}
 SHORT = {"epochs": 50, "delay": 20.0}
 MOST = 1000 if QUIET else 3000
 """Milliseconds until a slider is answered; pictures that wait in a queue would take half a minute."""
 
 
 @pytest.fixture(scope="module")
-def address(link: Link) -> str:
-    return link.address
+def notebook(server: Server, browser: Any, link: Link) -> Iterator[NotebookPage]:
+    """A page that finds the server at the other end of the link."""
+    yield from notebook_page(server, browser, link.address)
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def _end_of(page: NotebookPage, value: str, earlier: int) -> Any:
 
 
 def test_a_hidden_page_gets_nothing_and_is_right_when_it_comes_back(opened: Opened, slow: Callable[[], Link]) -> None:
-    page = opened("TinyLab", **{**TINY, "delay": 50.0})
+    page = opened("TinyLab", epochs=100, delay=50.0)
     link = slow()
     page.choose("speed", "as fast as it trains")
     page.button("Reset").click()
@@ -61,13 +62,13 @@ def test_a_hidden_page_gets_nothing_and_is_right_when_it_comes_back(opened: Open
 
     def quiet() -> bool:
         passed = link.down.passed
-        page.page.wait_for_timeout(3000)
-        return link.down.passed - passed < 60_000
+        page.page.wait_for_timeout(1500)
+        return link.down.passed - passed < 30_000
 
     page.until(quiet, "frames go to a page that nobody sees", 15)  # what was under way comes first
     hide(page, False)
     page.wait_for_end()
-    page.until(lambda: page.step() == 200, "the counter is not that of the end")
+    page.until(lambda: page.step() == 100, "the counter is not that of the end")
     last = page.pixels()
     page.press("time", "ArrowLeft")
     page.wait_for_change(last)
@@ -81,13 +82,13 @@ def test_the_right_picture_comes_soon_after_a_long_move(opened: Opened, slow: Ca
     slow()
     watch = Watch(page, "noise")
     watch.begin()
-    for _ in range(35):
+    for _ in range(20):
         for key in ("ArrowLeft", "ArrowRight"):
             page.press("noise", key)
             page.page.wait_for_timeout(80)
     page.press("noise", "ArrowRight")  # to a value that it has not had
     assert watch.time_to_right(lambda: page.readout("noise")) < MOST
-    assert len(watch.paints()) > 15, "pictures must come while the slider moves, too"
+    assert len(watch.paints()) > 8, "pictures must come while the slider moves, too"
     page.check()
 
 
@@ -95,13 +96,13 @@ def test_nothing_comes_a_second_after_a_pause(opened: Opened, slow: Callable[[],
     page = opened(LAB, **VALUES)
     link = slow()
     page.button("Reset").click()
-    page.page.wait_for_timeout(3000)
+    page.page.wait_for_timeout(2000)
     watch = Watch(page, "noise")
     watch.begin()
     page.button("Pause").click()
     page.page.wait_for_timeout(1000)
     before = len(watch.paints())
-    page.page.wait_for_timeout(5000)  # the frames that the page lacks come meanwhile, for the time slider
+    page.page.wait_for_timeout(3000)  # the frames that the page lacks come meanwhile, for the time slider
     assert page.state() == "paused"
     assert len(watch.paints()) == before
     passed = link.down.passed
@@ -113,14 +114,14 @@ def test_nothing_comes_a_second_after_a_pause(opened: Opened, slow: Callable[[],
 
 
 def test_a_cut_connection_recovers(opened: Opened, slow: Callable[[], Link]) -> None:
-    page = opened("TinyLab", **TINY)
+    page = opened("TinyLab", **SHORT)
     link = slow()
     said = page.page.locator(".jp-Dialog").filter(has_text="Server Connection Error")
     page.page.add_locator_handler(said, lambda dialog: dialog.locator("button").last.click())
     link.cut()
-    page.page.wait_for_timeout(3000)
+    page.until(lambda: not connected(page), "the page does not notice the cut")
     page.press("g", "ArrowRight", 2)
-    page.page.wait_for_timeout(1000)
+    page.page.wait_for_timeout(500)
     link.mend()
     page.until(lambda: connected(page), "the page does not connect again", 90)
     page.press("g", "ArrowRight", 2)

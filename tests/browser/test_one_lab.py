@@ -18,9 +18,8 @@ Opened = Callable[..., NotebookPage]
 SMALL = {of.name: of.small for of in LABS}
 
 
-@pytest.mark.parametrize("name, sampled", [("GridlockLab", 4), ("LandscapeLab", 8)])
-def test_another_trial_is_shown_without_a_new_run(opened: Opened, name: str, sampled: int) -> None:
-    page = opened(name, **SMALL[name])
+def test_another_trial_is_shown_without_a_new_run(opened: Opened) -> None:
+    page = opened("LandscapeLab", **SMALL["LandscapeLab"])
     page.wait_for_end()
     before, status = page.pixels(), page.text("status")
     page.press("trial on show", "ArrowRight")
@@ -31,7 +30,7 @@ def test_another_trial_is_shown_without_a_new_run(opened: Opened, name: str, sam
     page.press("T ·", "ArrowRight")
     page.until(lambda: "trials=3" in page.code(), "the move was lost")
     page.press("trial on show", "End", 2)  # the slider goes further, and comes back to the last trial that there is
-    page.until(lambda: page.readout("trial on show") == 3 < sampled, "End does not show the last trial")
+    page.until(lambda: page.readout("trial on show") == 3, "End does not show the last trial")
     page.press("trial on show", "Home")
     page.until(lambda: page.readout("trial on show") == 1, "there is no way back")
     page.check()
@@ -40,7 +39,7 @@ def test_another_trial_is_shown_without_a_new_run(opened: Opened, name: str, sam
 @pytest.mark.parametrize(
     "name, description, option, written",
     one_in(
-        5,
+        10,
         [
             ("RouterAlignmentLab", "Data", "synthetic patches", "PatternTask("),
             ("SpecializationLab", "σ · experts' activation", "tanh", "activation='tanh'"),
@@ -83,7 +82,7 @@ def test_pruning_changes_the_picture_and_trains_nothing(opened: Opened) -> None:
             page.drag(label, distance)
             page.wait_for_change(before)
             assert np.sign(page.readout(label) - value) == np.sign(distance), f"{label} did not move"
-    for name in ("random", "importance-score", "reversed-norm-change", "router-norm-change"):
+    for name in ("random", "router-norm-change"):
         before = page.pixels()
         page.choose("prune by", NAMES[name])
         page.wait_for_change(before)
@@ -99,8 +98,6 @@ def test_pruning_changes_the_picture_and_trains_nothing(opened: Opened) -> None:
     steps = page.readout("T' · fine-tuning steps")
     page.until(lambda: f"after {steps:.0f} steps" in page.text("caption"), "no further fine-tuning")
     assert page.text("alert") == ""
-    page.choose("story", "Fine-tuning rescues under the true hinge")
-    page.until(lambda: "after 60 steps of fine-tuning 100 %" in page.text("caption"), "nothing is rescued")
     page.check()
 
 

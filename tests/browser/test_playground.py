@@ -101,7 +101,7 @@ def drawn(draw: np.random.Generator, **values: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "values",
-    [*[{}] * 7, {"trials": 14, "steps": 20}, *[{"source": "digits", "samples": 20, "steps": 400, "noise": 0.0}] * 2],
+    [{}, {}, {}, {"trials": 14, "steps": 20}, {"source": "digits", "samples": 20, "steps": 400, "noise": 0.0}],
 )
 def test_the_caption_is_the_librarys(show: Open, values: dict[str, Any]) -> None:
     begun = secrets.randbelow(10**6)

@@ -166,12 +166,6 @@ def test_a_moved_slider_begins_another_map_with_the_one_before_behind_it(show: O
     assert "l* = 3" in words(ended(page), "caption")
 
 
-def test_rows_above_n_are_left_out_and_l_star_follows_the_distractors(show: Open) -> None:
-    page = ended(show(**SMALL))
-    assert [row[0] for row in table(page)[1:]] == ["l = 4", "l = 3", "l = 2", "l = 1"]
-    assert "l* = 2" in words(page, "caption")
-
-
 def test_with_reduced_motion_nothing_runs_before_it_is_asked_to(show: Open) -> None:
     page = show(calm=True, **SMALL)
     page.wait_for_timeout(400)

@@ -16,7 +16,7 @@ from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.trials import trials
 from moe_lab_widgets.frames.module import module_source
 from moe_lab_widgets.frames.reel import Reel, Stream
-from tests.widgets.cases import CASES, Case
+from tests.widgets.cases import CASES
 from tests.widgets.drawing.test_panels import ADDED, begun, furnish_family, moment
 from tests.widgets.labs import done, making
 
@@ -98,18 +98,22 @@ def check_alike(drawn: tuple[Pixels, Pixels], behind: tuple[Pixels, Pixels], apa
     assert not ((change[1] > FAR) & ~grown(change[0] > FAR / 4)).any(), "something is too much"
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
-def test_the_canvas_shows_what_agg_draws(page: Any, case: Case) -> None:
+@pytest.fixture(scope="module", params=CASES.values(), ids=lambda case: case.name)
+def lab(request: pytest.FixtureRequest, no_pre_training: None) -> Iterator[Any]:
+    """A Lab whose run has ended."""
+    with making(request.param) as make:
+        yield done(make())
+
+
+def test_the_canvas_shows_what_agg_draws(page: Any, lab: Any) -> None:
     """At most 1 of 255 apart on average where anything is drawn; nothing that can be seen is missing or too much."""
-    with making(case) as make:
-        lab = done(make())
-        picture, records = lab.picture, lab.records
-        reel = Reel(picture)
-        page.evaluate("() => { window.film = new frames.Film() }")
-        for number in sorted({0, len(records) // 3, len(records) - 1}):
-            picture.update(records[number])
-            check_frame(page, reel, number)
-        assert not reel.unsupported
+    picture, records = lab.picture, lab.records
+    reel = Reel(picture)
+    page.evaluate("() => { window.film = new frames.Film() }")
+    for number in sorted({0, len(records) // 3, len(records) - 1}):
+        picture.update(records[number])
+        check_frame(page, reel, number)
+    assert not reel.unsupported
 
 
 def test_the_canvas_shows_the_bands_and_the_density_of_many_trials(page: Any) -> None:
@@ -143,28 +147,25 @@ def test_the_canvas_shows_whatever_a_panel_draws(page: Any) -> None:
     picture.close()
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
-def test_a_pointer_is_told_what_it_is_over(page: Any, case: Case) -> None:
+def test_a_pointer_is_told_what_it_is_over(page: Any, lab: Any) -> None:
     """Over its newest point every line has its name, and its values where it lies along an axis; a table its cell."""
-    with making(case) as make:
-        lab = done(make())
-        reel = Reel(lab.picture)
-        lab.picture.update(lab.records[-1])
-        page.evaluate("(body) => { window.film = new frames.Film(); film.feed(bytes(body)) }", text(reel.frame(0)))
-        told = page.evaluate(
-            """([wide, high]) => {
-              const canvas = document.createElement('canvas');
-              [canvas.width, canvas.height] = [wide, high];
-              const named = frames.paint(canvas, film.at(0), [{x: 0, wide, high, left: 0, top: 0, scale: 1}]);
-              return named.map((one) => {
-                const [x, y, w, h] = one.box ?? [];
-                const last = Array.from(one.points?.slice(-2) ?? [], (place) => place * one.unit);
-                const place = one.box ? [x + w / 2, y + h / 2] : last;
-                return [one.name, Boolean(one.box), frames.under([one], ...place, 10)];
-              });
-            }""",
-            list(reel.size),
-        )
+    reel = Reel(lab.picture)
+    lab.picture.update(lab.records[-1])
+    page.evaluate("(body) => { window.film = new frames.Film(); film.feed(bytes(body)) }", text(reel.frame(0)))
+    told = page.evaluate(
+        """([wide, high]) => {
+          const canvas = document.createElement('canvas');
+          [canvas.width, canvas.height] = [wide, high];
+          const named = frames.paint(canvas, film.at(0), [{x: 0, wide, high, left: 0, top: 0, scale: 1}]);
+          return named.map((one) => {
+            const [x, y, w, h] = one.box ?? [];
+            const last = Array.from(one.points?.slice(-2) ?? [], (place) => place * one.unit);
+            const place = one.box ? [x + w / 2, y + h / 2] : last;
+            return [one.name, Boolean(one.box), frames.under([one], ...place, 10)];
+          });
+        }""",
+        list(reel.size),
+    )
     lines = [(name, words) for name, box, words in told if not box]
     names = {words.split("\n")[0] for *_, words in told} - {""}
     assert lines and len(names) >= 3

@@ -104,7 +104,7 @@ def complaints(page: NotebookPage) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("of", one_in(6, LABS), ids=lambda of: of.name)
+@pytest.mark.parametrize("of", one_in(11, LABS), ids=lambda of: of.name)
 def test_all_of_a_lab_is_on_one_screen_and_can_be_used_by_everybody(
     opened: Opened, window: Callable[[Screen], None], of: LabOnPage
 ) -> None:
@@ -190,7 +190,7 @@ NAMELESS = """() => {
 }"""
 
 
-@pytest.mark.parametrize("of", one_in(6, LABS, 3), ids=lambda of: of.name)
+@pytest.mark.parametrize("of", one_in(11, LABS, 3), ids=lambda of: of.name)
 def test_every_control_has_a_tooltip_and_none_says_null(opened: Opened, of: LabOnPage) -> None:
     page = opened(of.name, **of.small)
     page.until(lambda: page.page.evaluate(NAMELESS) == [], "a control has no tooltip")

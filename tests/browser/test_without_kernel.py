@@ -24,6 +24,7 @@ from moe_lab.registry import LABS
 from moe_lab_widgets import RouterAlignmentLab, play
 from moe_lab_widgets.frames.document import part
 from moe_lab_widgets.frames.module import recorded_source
+from moe_lab_widgets.frames.recording import Recording
 from tests.helpers.effort import only_thorough
 from tests.widgets.labs import FAST, done
 from tools import recorded_pages, recordings, site
@@ -31,6 +32,7 @@ from tools.recorded_pages import Recorded
 
 pytestmark = pytest.mark.browser
 SMALL = {"steps": 20, "trials": 2, "samples": 40}
+FEW = {**SMALL, "source": "synthetic", "steps": 10}
 NOISE_OF_THE_THEME = "theme mode"
 """What the site's theme says on the console of a page opened from a disk."""
 
@@ -105,20 +107,29 @@ def recorded_address(path: Path, lab: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def linked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+def recorded() -> tuple[recordings.Show, dict[str, Recording]]:
+    """A story and four settings of two sliders of a Lab, and their recordings."""
+    lab, axes, few = "RouterAlignmentLab", {"noise": (0.0, 2.0), "experts": (1, 4)}, FEW
+    story = recordings.Run(lab, recordings.complete(lab, {**few, "noise": 1.0, "seed": 3}), 10, "the story", "Look.")
+    shown, found = recordings.Show(lab, (story,), axes, recordings.grid_of(lab, axes, **few)), {}
+    for run in shown.runs:
+        made = RouterAlignmentLab(**run.values)
+        made.controls.speed.value = FAST
+        found[run.key] = done(made).recording(3)
+        made.close()
+    return shown, found
+
+
+@pytest.fixture(scope="module")
+def linked(recorded: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A page with three runs and what links to them from a Lab begin with; the Lab of the link has other values."""
-    runs, cases = [], ({"noise": 0.0}, {"noise": 1.0}, {"noise": 1.0, "experts": 2})
-    for values in cases:
-        lab = RouterAlignmentLab(**SMALL, **values)
-        lab.controls.speed.value = FAST
-        recording = done(lab).recording(4)
-        known = {name: value for name, value in lab.values.items() if name != "device"}
-        runs.append({"name": str(values), "see": "look", "run": recording.plain(), "values": known})
-        lab.close()
+    (show, found), runs = recorded, []
+    for run in (show.grid[place] for place in ((0, 0), (1, 0), (1, 1))):
+        runs.append({"name": run.key, "see": "look", "run": found[run.key].plain(), "values": run.values})
     shown = part(runs[0]["run"], "data:,", {"lab": "RouterAlignmentLab", "runs": runs})
     path = tmp_path_factory.mktemp("linked") / "labs.html"
     path.write_text(f"<meta charset=utf-8><link rel=icon href='data:,'>{shown}<script>{recorded_source()}</script>")
-    asked = RouterAlignmentLab(**SMALL, noise=0.8, experts=2, playing=False)
+    asked = RouterAlignmentLab(**FEW, noise=1.8, experts=4, playing=False)
     address = recorded_address(path, asked)
     asked.close()
     return path, address
@@ -132,8 +143,8 @@ def test_an_address_opens_the_nearest_recorded_run(show: Callable[..., Page], li
     page.goto(address)
     page.get_by_text("This is the recorded run nearest to the link. look").wait_for()
     assert page.get_by_label("Run:").input_value() == "2"
-    page.wait_for_function("document.querySelector('.moe-lab-values dl').textContent.match(/experts2/)")
-    page.goto(address.replace("noise=0.8", "noise=1.0"))
+    page.wait_for_function("document.querySelector('.moe-lab-values dl').textContent.match(/experts4/)")
+    page.goto(address.replace("noise=1.8", "noise=2.0"))
     page.get_by_text("This is the run of the link. look").wait_for()
     page.get_by_label("Run:").select_option("1")
     page.get_by_text("link").wait_for(state="detached")
@@ -144,24 +155,18 @@ def test_an_address_opens_the_nearest_recorded_run(show: Callable[..., Page], li
 
 
 @pytest.fixture(scope="module")
-def grid(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[int, int], list[str]], str]:
+def grid(recorded: Any, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[int, int], list[str]], str]:
     """The site's part of a Lab with a story and sliders, its captions by the sliders' places, and the story's last."""
-    folder, lab = tmp_path_factory.mktemp("grid"), "RouterAlignmentLab"
-    axes, few = {"noise": (0.0, 2.0), "experts": (1, 4)}, {**SMALL, "source": "synthetic", "steps": 10}
-    story = recordings.Run(lab, recordings.complete(lab, {**few, "noise": 1.0, "seed": 3}), 10, "the story", "Look.")
-    shown = recordings.Show(lab, (story,), axes, recordings.grid_of(lab, axes, **few))
-    said = {}
-    for run in shown.runs:
-        made = RouterAlignmentLab(**run.values)
-        made.controls.speed.value = FAST
-        recording = done(made).recording(3)
-        made.close()
-        (folder / f"{run.key}.png").write_bytes(recording.still)
-        (folder / f"{run.key}.json").write_text(json.dumps(recording.plain()))
-        said[run.key] = list(recording.captions)
-    recorded = Recorded({lab: shown}, folder)
-    recorded.write(folder / "recordings")
-    (folder / "labs.html").write_text(f"<meta charset=utf-8><link rel=icon href='data:,'>{recorded.html(lab, 'note')}")
+    folder, (shown, found) = tmp_path_factory.mktemp("grid"), recorded
+    for key, recording in found.items():
+        (folder / f"{key}.png").write_bytes(recording.still)
+        (folder / f"{key}.json").write_text(json.dumps(recording.plain()))
+    page = Recorded({shown.lab: shown}, folder)
+    page.write(folder / "recordings")
+    html = page.html(shown.lab, "note")
+    (folder / "labs.html").write_text(f"<meta charset=utf-8><link rel=icon href='data:,'>{html}")
+    said = {key: list(recording.captions) for key, recording in found.items()}
+    (story,) = shown.stories
     return folder / "labs.html", {place: said[run.key] for place, run in shown.grid.items()}, said[story.key][-1]
 
 
@@ -169,7 +174,7 @@ class TestLinkToSliders:
     """Links of a Lab to a page whose sliders snap to a grid of recorded runs, which it loads one by one."""
 
     def link(self, path: Path, **values: Any) -> str:
-        lab = RouterAlignmentLab(**{**SMALL, "source": "synthetic", "steps": 10, **values}, playing=False)
+        lab = RouterAlignmentLab(**{**FEW, **values}, playing=False)
         try:
             return recorded_address(path, lab)
         finally:
@@ -304,7 +309,7 @@ class TestExported:
         page.locator("canvas").wait_for()
         broken = []
         for packed in (False, True):
-            for _ in range(12):
+            for _ in range(6):
                 damaged = bytearray(gzip.compress(frames, 1) if packed else frames)
                 for at in random.integers(0, len(damaged), random.integers(1, 20)):
                     damaged[at] = random.integers(256)
@@ -327,7 +332,7 @@ class TestExported:
             refused += words.startswith("This run cannot be shown")
             page.get_by_text("Code of this run").click()
             assert page.get_by_role("button", name="Copy as code").is_visible(), "the page is dead"
-        assert refused >= 12, "damage that a checksum finds must be refused"
+        assert refused >= 6, "damage that a checksum finds must be refused"
 
 
 needs_sphinx = pytest.mark.skipif(

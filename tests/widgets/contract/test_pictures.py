@@ -42,7 +42,6 @@ def curves(lab: Any) -> dict[str, list[Any]]:
     return {"shown": [one.get_xydata().copy() for one in drawn], "pinned": [one.get_xydata() for one in kept]}
 
 
-@one_case_in(2, 1)
 def test_pinned_curves_stay_over_runs_until_they_are_taken_away(case: Case, make: Make) -> None:
     lab = done(make())
     plain, before, count, (name, values) = pixels(lab), curves(lab)["shown"], artists(lab), case.drag

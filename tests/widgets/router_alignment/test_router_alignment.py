@@ -13,15 +13,9 @@ from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.labs.router_alignment import SMALLEST_BAR, moved
 from moe_lab_widgets.labs.router_alignment_runs import SYNTHETIC, overlap, steps
 from tests.widgets.cases import ROUTER
-from tests.widgets.labs import Make, done, fixtures, move
+from tests.widgets.labs import Make, done, drawn_as, fixtures, move
 
 make, _ = fixtures(ROUTER)
-
-
-def labelled(lab: Any, panel: int, label: str) -> Any:
-    """Returns the one artist of a panel's record that has a label."""
-    (found,) = (one for one in lab.picture.laid[panel - 1].content if one.get_label() == label)
-    return found
 
 
 def named(lab: Any, panel: int) -> dict[str, Any]:
@@ -56,10 +50,10 @@ def test_the_ways_and_curves_and_bars_are_the_records(make: Make) -> None:
     lab = done(make())
     record = lab.record
     for expert in range(4):
-        way = labelled(lab, 1, f"the way of expert {expert + 1}'s router")
+        way = drawn_as(lab, 0, f"the way of expert {expert + 1}'s router")[0]
         paths = np.array([shot["alignment"][0, expert] for shot in record.shots["joint"]])
         np.testing.assert_allclose(np.array(way.get_data()).T, paths)
-    at, middle = labelled(lab, 3, "mixture, median").get_data()
+    at, middle = drawn_as(lab, 2, "mixture, median")[0].get_data()
     assert at[-1] == record.step
     assert middle[-1] == pytest.approx(np.median(record["test_accuracy"]))
     axes, found = lab.picture.laid[2].axes[1], named(lab, 3)
