@@ -34,7 +34,7 @@ class ArrayConfig(Config):
         return hash(self._identity)
 
     def code(self) -> str:
-        """A call that needs the arrays; `record` holds their hashes."""
+        """Returns a call that needs the arrays; `record` holds their hashes."""
         arguments = [
             f"{name}={name}" if isinstance(value, np.ndarray) else f"{name}={value!r}"
             for name, field in type(self).model_fields.items()
@@ -44,17 +44,17 @@ class ArrayConfig(Config):
 
 
 def tests_of(share: float, samples: int) -> int:
-    """How many of some samples are test samples: their share, but at least one, and not all."""
+    """Returns the number of test samples among some samples: their share, but at least one, and not all."""
     return min(max(1, round(share * samples)), samples - 1)
 
 
 def division(seed: int, trial: int, samples: int) -> np.ndarray:
-    """A trial's own order of the samples; its first ones are test samples."""
+    """Returns a trial's own order of the samples; its first ones are test samples."""
     return stream(seed, trial, "division").permutation(samples)
 
 
 def numbers(name: str, values: Any) -> np.ndarray:
-    """Values as an array of finite numbers.
+    """Converts values to an array of finite numbers.
 
     Raises:
       ConfigError: they are none.
@@ -68,7 +68,7 @@ def numbers(name: str, values: Any) -> np.ndarray:
 
 
 def whole_numbers(names: str, values: Any) -> np.ndarray | None:
-    """Values as an array (samples,) of whole numbers; None stays None.
+    """Converts values to an array (samples,) of whole numbers; None stays None.
 
     Raises:
       ConfigError: they are none.

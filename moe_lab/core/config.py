@@ -141,11 +141,11 @@ class RunConfig(Config):
         return list(range(self.first_trial, self.first_trial + self.trials))
 
     def code(self) -> str:
-        """The call of `function` that performs this run."""
+        """Returns the call of `function` that performs this run."""
         return f"{self.function}({', '.join([self.model.code(), self.task.code(), *self._settings()])})"
 
     def constructor_code(self) -> str:
-        """The Python expression that makes this RunConfig."""
+        """Returns the Python expression that makes this RunConfig."""
         given = [f"model={self.model.code()}", f"task={self.task.code()}", *self._settings()]
         return f"{type(self).__name__}({', '.join(given)})"
 
@@ -160,7 +160,7 @@ class RunConfig(Config):
         ]
 
     def record(self) -> dict[str, Any]:
-        """The run as plain values for files; `kind` names the class of its model, of its task and of any other part."""
+        """Returns the run as plain values for files; `kind` names the class of its model, task and other parts."""
         plain = self.model_dump(mode="json", serialize_as_any=True)  # also what subclasses declare
         parts = {name: part for name in plain if isinstance(part := getattr(self, name), Config)}
         return plain | {name: {"kind": type(part).__name__, **plain[name]} for name, part in parts.items()}

@@ -78,7 +78,7 @@ def knob(
 
 
 def bounds_of(field: Any) -> dict[str, float]:
-    """The declared bounds of a field, by rule: "ge" (at least), "gt" (more than), "le" (at most), "lt" (less than)."""
+    """Returns the declared bounds of a field: "ge" (at least), "gt" (more than), "le" (at most), "lt" (less than)."""
     return {
         rule: limit
         for constraint in field.metadata
@@ -117,5 +117,5 @@ class Declared(BaseModel):
 
     @classmethod
     def called(cls) -> str:
-        """The name of what a user calls to give these values."""
+        """Returns the name of the function or class that a user calls with these values."""
         return cls.__name__

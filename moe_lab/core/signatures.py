@@ -20,7 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def notebook_sentence(name: str) -> str:
-    """The sentence that leads from a part of the library to its notebook, as in `registry.notebook_of`; "" for none."""
+    """Returns "See notebook 02, ..." for a part of the library that a notebook explains; "" for others."""
     notebook = notebook_of(name)
     return "" if notebook is None else f"See notebook {notebook.number}, {notebook.title}."
 
@@ -33,7 +33,7 @@ def with_notebook(thing: Function) -> Function:
 
 
 def parameter_line(config: type[Declared], knob: Knob) -> str:
-    """A parameter in a line: "experts: k · experts (default 8; from 1 to 1024)"."""
+    """Returns a line on a parameter: "experts: k · experts (default 8; 1 to 1024)"."""
     about = [f"default {shown}"] if (shown := _default(knob.default)) else []
     about += [limits] if (limits := limits_of(config, knob)) else []
     label = knob.meaning if knob.symbol == knob.name else knob.label
@@ -41,7 +41,7 @@ def parameter_line(config: type[Declared], knob: Knob) -> str:
 
 
 def limits_of(config: type[Declared], knob: Knob) -> str:
-    """The allowed values of a knob: "2 to 1024", "more than 0", "one of digits, mnist", "such as 6, 7"; "" for any."""
+    """Returns the allowed values of a knob: "2 to 1024", "more than 0", "one of digits, mnist"; "" for any."""
     if knob.choices:
         return "one of " + ", ".join(str(choice) for choice in knob.choices)
     if isinstance(knob.default, tuple):
@@ -75,7 +75,7 @@ def describe(config: type[Declared]) -> None:
 
 
 def with_settings_of(run: type[Declared]) -> Callable[[Function], Function]:
-    """Gives a function of (model, task, **settings) the names, defaults and meanings of the settings of a Run.
+    """Adds the settings of a Run to the signature and docstring of a function of (model, task, **settings).
 
     They are in its signature and docstring; the function itself stays as it is.
     """
@@ -93,7 +93,7 @@ def with_settings_of(run: type[Declared]) -> Callable[[Function], Function]:
 
 
 def parameters_of(config: type[Declared], without: Collection[str] = ()) -> list[Parameter]:
-    """The parameters of a Config as keyword-only parameters of a function, with their types and defaults."""
+    """Returns the parameters of a Config as keyword-only parameters of a function, with their types and defaults."""
     return [
         Parameter(
             name,

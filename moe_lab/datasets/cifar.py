@@ -83,7 +83,7 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 
 def cache_folder() -> Path:
-    """Where downloads go when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
+    """Returns where downloads go when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
     return files.cache_folder("cifar")
 
 

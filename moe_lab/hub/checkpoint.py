@@ -194,7 +194,7 @@ def plan_checkpoint(
     *,
     seed: int = 0,
 ) -> CheckpointPlan:
-    """Scores the experts of a checkpoint folder and chooses those that stay; writes nothing. As `prune_checkpoint`."""
+    """Scores the experts of a checkpoint folder and chooses those that stay, as `prune_checkpoint`; writes nothing."""
     if isinstance(criterion, str):
         checked_name(criterion)
         rule = f"{criterion} needs tokens: load the model and use prune_experts with batches="

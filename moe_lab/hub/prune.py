@@ -124,7 +124,7 @@ def prune_experts(
 
 
 def source_of(model: nn.Module) -> Source:
-    """A model in memory as pruning reads it.
+    """Returns a model in memory as pruning reads it.
 
     Raises:
       ValueError: it is not supported.

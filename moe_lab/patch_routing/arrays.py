@@ -97,7 +97,7 @@ class ArrayTask(ArrayConfig):
         return 2.0 / mean if mean > 0 else 2.0
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials classes d"]:
-        """The mean patch that decides, of each class: unit vectors in float64, alike in all trials; NaN if unknown."""
+        """Returns each class's mean deciding patch, a unit vector in float64, alike in all trials; NaN if unknown."""
         if self.signal is None:
             return torch.full((len(trials), self.classes, self.dimension), torch.nan, dtype=torch.float64)
         decides = self.x[np.arange(len(self.x)), self.signal]
@@ -124,7 +124,7 @@ class ArrayTask(ArrayConfig):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> Samples:
-        """The first N training or test samples of each trial's own division, the classes in turn.
+        """Returns the first N training or test samples of each trial's own division, classes in rotation.
 
         Raises:
           ValueError: samples is not a positive multiple of the number of classes, or there are fewer.

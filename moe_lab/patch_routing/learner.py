@@ -94,11 +94,11 @@ class Learner(ABC):
 
     @abstractmethod
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
-        """The routing measures of every row, given the sums over the test samples."""
+        """Computes the routing measures of every row from the sums over the test samples."""
 
     @abstractmethod
     def examples(self) -> dict[str, Tensor]:
-        """Where the patches of each class's first test sample go, (T, c, k, n) each; empty without routers."""
+        """Returns where the patches of each class's first test sample go, (T, c, k, n); empty without routers."""
 
     @property
     @abstractmethod
@@ -169,7 +169,7 @@ class Learner(ABC):
         ]
 
     def operations(self, batch: int) -> int:
-        """About how many operations a step of the rows takes that step at once."""
+        """Estimates the operations of a step of those rows that step together."""
         rows = max((part.stop - part.start for part in self.parts(batch)), default=0)
         return 4 * rows * batch * self.train.index.shape[2] * self.setting.model.neurons * self.train.bank.shape[2]
 
@@ -217,10 +217,13 @@ class Learner(ABC):
         return wrong / self.counts, total / self.counts
 
     def without_error(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(rows,) which rows classify all their training samples rightly, and whose losses are finite as far as seen.
+        """Checks which rows classify all their training samples correctly.
 
-        A row is given up at the first block of samples with an error, as it has most often more than one. The next look
-        begins with that error, which most often is still there. Later blocks are larger, as few rows are left.
+        A row is dropped at the first block of samples with an error, since it usually has several. The next check
+        begins with that error, which is usually still there. Later blocks are larger, as few rows are left.
+
+        Returns:
+          (rows,) whether a row has no error, and whether its losses are finite on the samples evaluated.
         """
         at, total = self.setting.tensor(rows), int(self.samples[rows].max())
         rest, left, finite = self.only(rows), np.arange(len(rows)), np.ones(len(rows), dtype=bool)
@@ -256,7 +259,7 @@ class Learner(ABC):
 
 
 def initial_outputs(rows: Rows, setting: Setting, pooled: np.ndarray, patches: int) -> Float[Tensor, "T m c"]:
-    """Each row's output weights over the number of patches that it pools: a / l, or a / n in the authors' code."""
+    """Returns each row's output weights over the number of patches that it pools: a / l (authors' code: a / n)."""
     outputs = 1 if setting.classes == 2 else setting.classes
     sampled = [initialization.output_weights(setting.model, trial, setting.seed, outputs) for trial in rows.trial]
     over = pooled if setting.model.recipe == "paper" else np.full(len(pooled), patches)

@@ -70,9 +70,15 @@ class JointMoE(PatchModel):
     def route(
         self, scores: Float[Tensor, "T k B n"], patches_per_expert: Int[Tensor, " T"]
     ) -> tuple[Tensor, Float[Tensor, "T k B n"]]:
-        """Which patches each expert receives, and with which gates: a mask and gates of the shape of the scores.
+        """Routes patches to experts; by default by expert choice.
 
-        Gates must be 0 where the mask is False.
+        Args:
+          scores: the routing values <w_s, x^(j)> of expert s for patch j.
+          patches_per_expert: l of each trial.
+
+        Returns:
+          mask: of the scores' shape, True where an expert receives a patch.
+          gates: of the same shape, 0 where the mask is False.
         """
         return expert_choice(scores, patches_per_expert)
 
@@ -170,7 +176,7 @@ class JointRules(NamedTuple):
     learning_rate: Float[Tensor, "T 1 1"]
 
     def of(self, trials: slice | Tensor) -> JointRules:
-        """The rules of some trials."""
+        """Returns the rules of some trials."""
         return JointRules(*(part[trials] for part in self))
 
 
@@ -186,7 +192,7 @@ class JointPass(NamedTuple):
 
 
 def membership(neurons: int, experts: Sequence[int]) -> np.ndarray:
-    """(T, m, max k) 1 where neuron r belongs to expert s, else 0; columns beyond a trial's k are 0."""
+    """Returns (T, m, max k): 1 where neuron r belongs to expert s, else 0, as in columns beyond a trial's k."""
     member = np.zeros((len(experts), neurons, max(experts)))
     for trial, k in enumerate(experts):
         member[trial, np.arange(neurons), np.arange(neurons) // (neurons // k)] = 1
@@ -261,7 +267,7 @@ class FixedRules(NamedTuple):
     learning_rate: Float[Tensor, "T 1 1"]
 
     def of(self, trials: slice | Tensor) -> FixedRules:
-        """The rules of some trials."""
+        """Returns the rules of some trials."""
         outputs, valid, rate = self
         return FixedRules(outputs[trials], None if valid is None else valid[trials], rate[trials])
 

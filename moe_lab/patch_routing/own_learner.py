@@ -27,7 +27,7 @@ class OwnRules(NamedTuple):
     learning_rate: Float[Tensor, "T 1 1"]
 
     def of(self, trials: slice | Tensor) -> OwnRules:
-        """The rules of some trials."""
+        """Returns the rules of some trials."""
         return OwnRules({name: value[trials] for name, value in self.frozen.items()}, self.learning_rate[trials])
 
 

@@ -84,7 +84,7 @@ class PhaseRecord:
         return np.where(self.counts > 0, right.sum(-1) / np.maximum(self.counts, 1), np.nan)
 
     def dataset(self) -> xarray.Dataset:
-        """success, test_accuracy and coverage over (patches_per_expert, samples, trial), NaN where not yet known."""
+        """Returns the map as a Dataset over (patches_per_expert, samples, trial), NaN where not yet known."""
         import xarray  # here: a live map need not wait for it
 
         success = np.where(self.done, np.nan_to_num(self.test_accuracy) >= SUCCESS, np.nan)
@@ -108,7 +108,7 @@ def phase_records(
     quick_look: int = 5,
     **settings: Any,
 ) -> Iterator[PhaseRecord]:
-    """The map of `phase_map(task=task, model=model, ...)` while it fills: from the empty map to the full one.
+    """Yields the map of `phase_map(task=task, model=model, ...)` while it fills, from the empty map to the full one.
 
     Args:
       quick_look: trials of every grid point that train first.

@@ -59,7 +59,7 @@ class Stopping(ABC):
 
     @abstractmethod
     def after(self, step: int) -> Ended | None:
-        """The rows that the host learns to have ended, after this step; None for none.
+        """Returns the rows that the host learns to have ended, after this step; None if there are none.
 
         The loss is also checked whenever a Snapshot is due, so that no Snapshot shows values of a diverged row.
         """
@@ -70,7 +70,7 @@ class Stopping(ABC):
 
 
 def stopping_of(learner: Learner, run: Run) -> Stopping:
-    """The form for the learner's device."""
+    """Returns the stopping rule for the learner's device."""
     return StoppingOnDevice(learner, run) if on_accelerator(learner.setting.device) else StoppingOnHost(learner, run)
 
 
@@ -130,7 +130,7 @@ class Decisions:
         return [getattr(self, field.name) for field in fields(self)]
 
     def read(self) -> dict[str, np.ndarray]:
-        """All of them on the host, which waits for the device once."""
+        """Copies all of them to the host, which waits for the device once."""
         every = torch.stack([part.to(self.loss.dtype) for part in self.all]).cpu().numpy()
         return dict(zip((field.name for field in fields(self)), every, strict=True))
 

@@ -91,7 +91,7 @@ def efficiency(
 
 
 def relative(data: xr.Dataset, quantity: str) -> xr.DataArray:
-    """A quantity of `efficiency` as a share of the unpruned layer's, (routing, rho); of seconds the median."""
+    """Returns a quantity of `efficiency` as a share of the unpruned layer's, (routing, rho); for seconds the median."""
     values = data[quantity].median("repeat") if "repeat" in data[quantity].dims else data[quantity]
     return values / values.sel(rho=0.0, drop=True)
 

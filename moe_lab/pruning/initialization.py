@@ -77,7 +77,7 @@ class BranchStart(Config):
     name: ClassVar[str] = "pretrained"
 
     def tokens_for(self, model: TokenMoE) -> int:
-        """Tokens in a pre-training sample."""
+        """Returns the number of tokens in a pre-training sample."""
         return model.top + 1 if self.tokens is None else self.tokens
 
 
@@ -113,7 +113,7 @@ def check_start(start: Start, model: TokenMoE, task: TokenTask) -> None:
 
 
 def important_experts(start: PlantedStart, experts: int, trials: Sequence[int], seed: int) -> np.ndarray:
-    """(trials, k) bool: which experts are planted as important."""
+    """Returns (trials, k) bool: which experts are planted as important."""
     half = experts // 2
     planted = np.zeros((len(trials), experts), dtype=bool)
     for place, trial in enumerate(trials):
@@ -124,7 +124,7 @@ def important_experts(start: PlantedStart, experts: int, trials: Sequence[int], 
 
 
 def branch_of(experts: int, tasks: int) -> np.ndarray:
-    """(k,) the branch of each expert: in each half, dealt out in turn."""
+    """Returns (k,) the branch of each expert: in each half, dealt out in turn."""
     half = experts // 2
     return np.tile(np.arange(half) % tasks, 2)
 
@@ -132,7 +132,7 @@ def branch_of(experts: int, tasks: int) -> np.ndarray:
 def random_weights(
     start: RandomStart | BranchStart | PlantedStart, model: TokenMoE, patterns: int, trials: Sequence[int], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(trials, k, d) router components and (trials, k, d, m) neuron components from N(0, scale^2).
+    """Samples (trials, k, d) router and (trials, k, d, m) neuron components from N(0, scale^2).
 
     A Gaussian is invariant under rotations, so the components along the patterns are sampled.
     """
@@ -148,7 +148,7 @@ def random_weights(
 def planted_weights(
     start: PlantedStart, model: TokenMoE, task: TokenTask, trials: Sequence[int], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Router and neuron components of a planted checkpoint, as `random_weights` gives them."""
+    """Returns router and neuron components of a planted checkpoint, as `random_weights` gives them."""
     routers, neurons = random_weights(start, model, task.patterns, trials, seed)
     important = important_experts(start, model.experts, trials, seed)
     half = model.experts // 2

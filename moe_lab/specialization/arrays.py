@@ -92,7 +92,7 @@ class ArrayTask(ArrayConfig):
         return int(self.x.shape[1]) + _SIGNALS
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials S d"]:
-        """The means of y x and of x in each cluster as unit vectors, in place of v_k and c_k."""
+        """Returns the mean of y x and of x in each cluster as unit vectors, in place of v_k and c_k."""
         total, means = self.x.sum(1), np.zeros((2, self.clusters, self.dimension))
         for k in range(self.clusters):
             rows = slice(None) if self.cluster is None else self.cluster == k
@@ -112,7 +112,7 @@ class ArrayTask(ArrayConfig):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> Samples:
-        """The first N training or test samples of each trial's own division.
+        """Returns the first N training or test samples of each trial's own division.
 
         Raises:
           ValueError: there are fewer.

@@ -62,12 +62,12 @@ def words_of(point: dict[str, Any], between: str = "\n") -> str:
 
 
 def points_across(data: xr.Dataset, axes: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """The points of all axes that are not within a panel, the last changing fastest."""
+    """Returns the points of all axes that are not within a panel, the last changing fastest."""
     names = [str(name) for name in data["error"].dims if name not in _WITHIN] if axes is None else list(axes)
     values = [[value.item() for value in data[name].values] for name in names]
     return [dict(zip(names, one, strict=True)) for one in itertools.product(*values)]
 
 
 def marks(data: xr.Dataset) -> str:
-    """What marks and bars are, for the note of a head."""
+    """Returns what marks and bars are, for the note of a panel."""
     return f"mark: one of {data.sizes['trial']} trials, bar: their median"

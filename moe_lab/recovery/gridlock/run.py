@@ -51,7 +51,7 @@ class Spectral(Config):
     name: ClassVar[str] = "spectral"
 
     def starts(self, experts: int) -> int:
-        """How many starts a decomposition into so many components has."""
+        """Returns the number of starts of a decomposition into some components."""
         if self.restarts is not None:
             return self.restarts
         return 20 if experts < 6 else 60

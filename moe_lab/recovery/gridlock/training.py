@@ -71,7 +71,7 @@ def _snapshots(run: Run, device: torch.device) -> Iterator[Snapshot]:
 
 
 def samples_of(run: Run) -> Samples:
-    """The samples of a run."""
+    """Returns the samples of a run."""
     device, dtype = device_and_dtype(run)
     check(run.memory, run.trials, device)
     return run.task.sample(run.samples, trials=run.trial_numbers, seed=run.seed, device=device, dtype=dtype)
@@ -114,7 +114,7 @@ def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int
 
 
 def m_step(model: JointEM) -> dict[str, Any]:
-    """The arguments of `em` that say how joint EM moves the gates."""
+    """Returns the arguments of `em` that say how joint EM moves the gates."""
     rate = model.gate_rate if model.gate_step == "gradient" else None
     return {"gradient_rate": rate, "radius": model.radius}
 

@@ -54,13 +54,13 @@ class Figure(figure.Figure):
     every: int = 10
 
     def run(self, model: L4Loss | L2Loss | LogLoss, **changed: Any) -> LossRun:
-        """A model's run with the caller's parameters, each passed to the Config that has one of its name."""
+        """Returns a model's run with the caller's parameters, each passed to the Config that has one of its name."""
         settings = {"record_every": self.every, "trials": self.trials, "seed": self.seed, **self.more, **changed}
         of_task = {name: settings.pop(name) for name in list(settings) if name in MixtureTask.model_fields}
         return LossRun(model=model, task=PAPER_TASK.replace(**of_task), **settings)
 
     def attrs_of(self, *runs: LossRun, **more: Any) -> dict[str, Any]:
-        """The attrs of the results of some runs, without their call."""
+        """Returns the attrs of the results of some runs, without their call."""
         return self.about([run.record() for run in runs], device_labels(runs), **more)
 
 
@@ -212,7 +212,7 @@ def loss_surface(
     every: int = 10,
     **more: Any,
 ) -> xr.Dataset:
-    """A loss over a plane of parameters, and the path that a descent takes, as seen in that plane.
+    """Computes a loss over a plane of parameters, and the path that a descent takes, projected onto it.
 
     Args:
       loss: "L4" or "l2".

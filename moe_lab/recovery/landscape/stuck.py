@@ -31,7 +31,7 @@ def stuck_at(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def where_l2_ended(run: LossRun, end: xarray.Dataset) -> xarray.Dataset:
-    """The loss beyond that of the truth, and where the gate points."""
+    """Computes the excess of l2 over its value at the truth, and the direction of the gate."""
     import xarray  # here: a live descent need not wait for it
 
     truth = run.task.parameters(run.trial_numbers, run.seed)

@@ -210,7 +210,7 @@ class _Step:
 
 
 def rate_at(model: Descent, step: int) -> float:
-    """The learning rate after so many steps."""
+    """Returns the learning rate after some steps."""
     return model.rate * (0.5 + 0.5 * math.cos(math.pi * step / model.steps) if model.cosine else 1.0)
 
 

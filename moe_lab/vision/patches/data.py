@@ -39,7 +39,7 @@ class Samples(Images):
 
 
 def cells_in(boxes: Int[Tensor, "*N 4"], side: int, cells: int) -> Bool[Tensor, "*N n"]:
-    """Which of cells x cells patches of an image have their center in the box, row by row.
+    """Returns which of cells x cells patches of an image have their center in the box, row by row.
 
     Args:
       side: of the image, in pixels.

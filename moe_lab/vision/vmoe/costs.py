@@ -42,7 +42,7 @@ class Costs:
 
 
 def costs(model: VMoE, repeats: int = 0) -> Costs:
-    """Counts what a model costs, and measures its time if asked to.
+    """Counts the costs of a model, and measures its time on request.
 
     Args:
       model: of any size; one on the device "meta" can be counted, not measured.

@@ -32,12 +32,12 @@ _MEASURING = {"record_every", "test_every", "test_images", "device"}
 
 
 def cache_folder() -> Path:
-    """Where models are kept when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
+    """Returns where models are kept when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
     return files.cache_folder("vision")
 
 
 def pretrained_path(run: DigitRun = PRE_TRAINING, folder: Path | str | None = None) -> Path:
-    """The file of a pre-trained model; its name holds a hash of what makes the model and of the library's version."""
+    """Returns the file of a pre-trained model, named by a hash of its settings and of the library's version."""
     text = f"{__version__} {run.model_dump_json(exclude=_MEASURING)}"
     name = f"v-moe-{hashlib.sha256(text.encode()).hexdigest()[:16]}.safetensors"
     return (cache_folder() if folder is None else Path(folder)) / name

@@ -207,7 +207,7 @@ class Training(TrialProgress):
 
 
 def schedule(step: int, steps: int, warm_up: int) -> float:
-    """The learning rate as a share of the largest: a linear warm-up, then a cosine down to 0."""
+    """Returns the learning rate as a share of the largest: a linear warm-up, then a cosine down to 0."""
     if step < warm_up:
         return (step + 1) / warm_up
     return 0.5 * (1 + math.cos(math.pi * (step - warm_up) / max(1, steps - warm_up)))
