@@ -46,15 +46,15 @@ class Says(Published):
     """
 
     def agrees(self, agrees: Ends, in_kind: Ends | None = None, *, of: str = "mean") -> Judged:
-        """The measured number agrees in one range, and in kind in another."""
+        """Adds the rule that the measured number agrees in one range, and in kind in another."""
         return Judged(self, Rule(agrees=self._range(agrees), in_kind=self._range(in_kind), of=of))
 
     def in_kind(self, in_kind: Ends, *, of: str = "mean") -> Judged:
-        """It agrees in kind at most: the paper has no number that this setting could reproduce."""
+        """Adds the rule that it agrees in kind at most: the paper has no number that this setting could reproduce."""
         return Judged(self, Rule(in_kind=self._range(in_kind), of=of))
 
     def follows(self, agrees: Ends, in_kind: Ends | None = None, *, of: str = "mean") -> Judged:
-        """It follows by arithmetic from the paper's own formulas or sizes, in the range where it would agree."""
+        """Adds the rule that it follows by arithmetic from the paper's own formulas or sizes, within a range."""
         return Judged(self, Rule(agrees=self._range(agrees), in_kind=self._range(in_kind), of=of, follows=True))
 
     def _range(self, ends: Ends | None) -> Range | None:
@@ -92,7 +92,7 @@ class Budgets:
 
 
 def budgets(quick: Any = _ABSENT, full: Any = _ABSENT, paper: Any = _ABSENT) -> Budgets:
-    """An argument that differs between budgets: `budgets(8, 20)`, `budgets(8, 20, paper=40)` or `budgets(full=15)`.
+    """Declares an argument that differs between budgets: `budgets(8, 20, paper=40)` or `budgets(full=15)`.
 
     Where a budget has none, the function's default is taken; the paper's budget is the full one where it has none.
     """

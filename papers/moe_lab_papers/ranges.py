@@ -50,12 +50,12 @@ def half_to_double(number: float, without: float = 0.0) -> Range:
 
 
 def plus_minus(tolerance: float = 0.0, *, relative: float = 0.0) -> Callable[[float], Range]:
-    """The published number to a tolerance, or to a part of the number."""
+    """Returns the range around the published number, within a tolerance or a part of the number."""
     return lambda number: near(number, tolerance or relative * number)
 
 
 def factor_of_two(without: float = 0.0) -> Callable[[float], Range]:
-    """The published effect to a factor of two; `without` is what would be measured if there were none."""
+    """Returns the range from half to twice the published effect; `without` is the number if there were no effect."""
     return lambda number: half_to_double(number, without)
 
 
