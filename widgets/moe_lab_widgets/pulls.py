@@ -215,13 +215,13 @@ def check(data: xr.Dataset) -> None:
 
 
 def lengths(data: xr.Dataset) -> xr.DataArray:
-    """The lengths of the arrows, (step, expert, pattern): of the pulls' part along o1 and o2."""
+    """Returns the lengths of the arrows, (step, expert, pattern): of the pulls' part along o1 and o2."""
     square: xr.DataArray = (data["pull"] ** 2).sum("along").transpose("step", "expert", "pattern")
     return square**0.5
 
 
 def outline(along: NDArray[np.float64], width: float, head: float) -> NDArray[np.float64]:
-    """An arrow from (0, 0), (7, 2): its shaft's width and its head's length, which is at most half of the arrow."""
+    """Returns an arrow's outline (7, 2) from (0, 0): its shaft has this width, its head at most half of its length."""
     length = float(np.hypot(*along))
     across = np.array([-along[1], along[0]]) / length
     head = min(head, length / 2)

@@ -15,7 +15,7 @@ Measures = Mapping[str, str] | Callable[[RunConfig], Mapping[str, str]]
 
 
 def started(run: RunConfig) -> Iterator[Snapshot]:
-    """Begins a run, by the function of its room."""
+    """Starts a run, by the function of its room."""
     name = f"{run.function}_run"
     begun: Iterator[Snapshot] = getattr(importlib.import_module(package_of(type(run).__module__, name)), name)(run)
     return begun

@@ -52,11 +52,11 @@ class Plan:
     tuning: DigitRun
 
     def code(self) -> str:
-        """The Python expression for the fine-tuned model."""
+        """Returns the Python expression for the fine-tuned model."""
         return f"fine_tune({self.start_code()}, {self.tuning.code()})"
 
     def start_code(self) -> str:
-        """The Python expression for the pre-trained model."""
+        """Returns the Python expression for the pre-trained model."""
         changed = {
             name: getattr(self.before, name)
             for name in ("steps", "batch")

@@ -262,7 +262,7 @@ def left_of(now: Now) -> tuple[NDArray[np.float64], tuple[str, ...]]:
 
 
 def undefined(criterion: str) -> str:
-    """Says in few words why a criterion gives all experts the same score."""
+    """Returns in a few words why a criterion gives all experts the same score."""
     return "experts receive equally many tokens" if criterion == "token-count" else "no router has moved"
 
 

@@ -110,7 +110,7 @@ def longest_change(values: Mapping[str, Any]) -> float:
 
 
 def reversed_norm_change(before: Weights, after: Weights, statistics: Statistics) -> Scores:
-    """The paper's criterion reversed: prunes the experts whose routers grew the most."""
+    """Scores experts by the paper's criterion reversed: prunes those whose routers grew the most."""
     return -router_norm_change(before, after, statistics)
 
 
