@@ -126,7 +126,7 @@ class RunConfig(Config):
         return cls.function
 
     @property
-    def numbers(self) -> float:
+    def numbers_per_step(self) -> float:
         """Numbers that a step of all trials reads and computes: device="auto" is a GPU where they are many."""
         return 0.0
 

@@ -54,12 +54,12 @@ def device_and_dtype(run: RunConfig, numbers: float | None = None) -> tuple[torc
     A run that needs an operation which an MPS device lacks goes to the CPU, with a warning the first time.
 
     Args:
-      numbers: that a step touches where it is not this run's alone (`RunConfig.numbers`).
+      numbers: that a step touches where it is not this run's alone (`RunConfig.numbers_per_step`).
 
     Raises:
       ValueError, RuntimeError: as `moe_lab.core.devices.choose` and `choose_dtype`.
     """
-    touched = (run.numbers if numbers is None else numbers) if run.device == AUTO else 0.0
+    touched = (run.numbers_per_step if numbers is None else numbers) if run.device == AUTO else 0.0
     device = choose(run.device, touched)
     if device.type == "mps" and (lacks := missing_operation(device, run.operations)):
         warn_once(f"the MPS device has no {lacks}, so that this run computes on the CPU")

@@ -39,7 +39,7 @@ def check_alike(runs: Sequence[Run]) -> None:
 
 def device_and_dtype_of(runs: Sequence[Run]) -> tuple[torch.device, torch.dtype]:
     """Returns the device and the dtype of a batch, whose runs step together."""
-    return device_and_dtype(runs[0], sum(run.numbers for run in runs))
+    return device_and_dtype(runs[0], sum(run.numbers_per_step for run in runs))
 
 
 def memory_of(runs: Sequence[Run]) -> Need:

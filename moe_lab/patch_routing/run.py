@@ -37,11 +37,11 @@ class Run(RunConfig):
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
 
     @property
-    def numbers(self) -> float:
-        return float(self.trials * self._of_a_step)
+    def numbers_per_step(self) -> float:
+        return float(self.trials * self._numbers_per_trial)
 
     @property
-    def _of_a_step(self) -> int:
+    def _numbers_per_trial(self) -> int:
         """Weights, their gradients and steps, and what a batch computes, of one trial."""
         model, n, classes = self.model, self.task.patches, self.task.classes
         pixels = {"digits": 64, "mnist": 784}  # what a task of digits would read from files
@@ -65,7 +65,7 @@ class Run(RunConfig):
         all_at_once = isinstance(model, RoutedMoE | models.JointMoE | OwnModel)
         places = 0 if all_at_once else 2 * models.experts_of(model, self.task.classes) * n
         indices = (self.samples + self.test_samples) * (3 * n + 2 + places)
-        return Need(each=self.number_bytes * self._of_a_step + 8 * indices, whole=2**29)
+        return Need(each=self.number_bytes * self._numbers_per_trial + 8 * indices, whole=2**29)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

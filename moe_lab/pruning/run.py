@@ -31,7 +31,7 @@ class Run(RunConfig):
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
 
     @property
-    def numbers(self) -> float:
+    def numbers_per_step(self) -> float:
         model, d = self.model, self.task.patterns
         weights = model.experts * d * (model.neurons + 2)
         return float(self.trials * (weights + self.batch * (self._gates + 2 * d)))

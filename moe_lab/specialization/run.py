@@ -51,12 +51,12 @@ class Run(RunConfig):
         return self
 
     @property
-    def numbers(self) -> float:
-        stored, passing = self._of_a_sample
+    def numbers_per_step(self) -> float:
+        stored, passing = self._numbers_per_sample
         return float(self.trials * self.samples * (stored + passing))
 
     @property
-    def _of_a_sample(self) -> tuple[int, int]:
+    def _numbers_per_sample(self) -> tuple[int, int]:
         """Numbers of a sample that are kept, and that a step computes of it."""
         model, patches, d = self.model, self.task.patches, self.task.dimension
         experts = getattr(model, "experts", 1) + getattr(model, "shared", 0)
@@ -70,7 +70,7 @@ class Run(RunConfig):
     @property
     def memory(self) -> Need:
         """What it takes on an accelerator, where all experts compute all samples."""
-        stored, passing = self._of_a_sample
+        stored, passing = self._numbers_per_sample
         experts = getattr(self.model, "experts", 1) + getattr(self.model, "shared", 0)
         count, patches = self.samples + self.test_samples, self.task.patches
         numbers = count * stored + max(self.samples, self.test_samples) * passing

@@ -52,7 +52,7 @@ class ImageRun(RunConfig):
         return float(self.batch * about_operations(network, image))
 
     @property
-    def numbers(self) -> float:
+    def numbers_per_step(self) -> float:
         """Of one trial, as trials step one after another. A number is computed from about a hundred others."""
         return self.step_operations / 200
 

@@ -93,11 +93,11 @@ class Run(RunConfig):
     operations: ClassVar[tuple[str, ...]] = ("linalg.eigh", "linalg.solve_ex", "linalg.lstsq", "linalg.qr")
 
     @property
-    def numbers(self) -> float:
-        return float(self.trials * self._of_a_step)
+    def numbers_per_step(self) -> float:
+        return float(self.trials * self._numbers_per_trial)
 
     @property
-    def _of_a_step(self) -> int:
+    def _numbers_per_trial(self) -> int:
         """Samples of one trial, the products of their numbers, and an iteration of EM, which passes over them all."""
         k, d = self.task.experts, self.task.dimension
         pairs = d * (d + 1) // 2
@@ -107,7 +107,7 @@ class Run(RunConfig):
     @property
     def memory(self) -> Need:
         """What it takes on an accelerator."""
-        return Need(each=self.number_bytes * self._of_a_step)
+        return Need(each=self.number_bytes * self._numbers_per_trial)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

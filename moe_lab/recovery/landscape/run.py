@@ -107,11 +107,11 @@ class LossRun(RunConfig):
     operations: ClassVar[tuple[str, ...]] = ("linalg.eigh", "linalg.pinv")
 
     @property
-    def numbers(self) -> float:
-        return float(self.trials * self._of_a_step)
+    def numbers_per_step(self) -> float:
+        return float(self.trials * self._numbers_per_trial)
 
     @property
-    def _of_a_step(self) -> int:
+    def _numbers_per_trial(self) -> int:
         """What a batch of one trial computes."""
         return self.batch * (8 * self.task.experts + self.task.dimension)
 
@@ -120,7 +120,7 @@ class LossRun(RunConfig):
         """What it takes on an accelerator: the samples of a block or of the set, twice, and one step."""
         d = self.task.dimension
         samples = self.samples or max(self.batch, SAMPLED_AT_ONCE // d)
-        return Need(each=self.number_bytes * (2 * samples * (d + 1) + self._of_a_step))
+        return Need(each=self.number_bytes * (2 * samples * (d + 1) + self._numbers_per_trial))
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

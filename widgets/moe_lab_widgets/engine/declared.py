@@ -184,7 +184,7 @@ class Declared(Lab):
             return self.made.work(self._all(values))
         if self.made.runs is None:
             return 0.0
-        return max(run.numbers for run in self.made.runs(self._all(values)).values())
+        return max(run.numbers_per_step for run in self.made.runs(self._all(values)).values())
 
     def _total(self, values: Values) -> int:
         """Returns the steps of a whole run: those of its Configs, or the argument `steps` of a function; else 0."""

@@ -69,7 +69,7 @@ class Definition:
         raise NotImplementedError
 
     def work(self, values: Mapping[str, Any]) -> float:
-        """Returns how many numbers a step touches (`RunConfig.numbers`), of the largest run: "auto" is a GPU by that.
+        """Returns the `RunConfig.numbers_per_step` of the largest run, by which "auto" is a GPU or the CPU.
 
         The values have passed `check`.
         """
