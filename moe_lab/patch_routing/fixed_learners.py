@@ -53,11 +53,11 @@ class _FixedLearner(Learner):
         return self.tables["train"].shape[2]
 
     @property
-    def numbers(self) -> int:
-        return self.tables["train"].shape[3] * self._numbers_of_patch
+    def numbers_per_sample(self) -> int:
+        return self.tables["train"].shape[3] * self._numbers_per_patch
 
     @property
-    def _numbers_of_patch(self) -> int:
+    def _numbers_per_patch(self) -> int:
         """Numbers that one patch of every expert needs."""
         return self.experts * (self.train.bank.shape[2] + 2 * self.weights.shape[2])
 
@@ -66,11 +66,11 @@ class _FixedLearner(Learner):
         """On a CPU as many as one row has room for, as `parts` divides the rows."""
         if on_accelerator(self.setting.device):
             return super()._samples_at_once
-        return max(self.setting.classes, NUMBERS_AT_ONCE["cpu"] // self.numbers)
+        return max(self.setting.classes, NUMBERS_AT_ONCE["cpu"] // self.numbers_per_sample)
 
     def _divided(self, batch: int) -> list[slice]:
         """Cuts where the padding of rows with a smaller l would cost more than a part of its own."""
-        of_patch = batch * self._numbers_of_patch
+        of_patch = batch * self._numbers_per_patch
         worth = _NUMBERS_WORTH_A_PART[self.setting.device.type] / of_patch
         cuts, padded = [0], 0
         for row in range(1, len(self.kept)):

@@ -107,8 +107,8 @@ class Learner(ABC):
 
     @property
     @abstractmethod
-    def numbers(self) -> int:
-        """How many numbers the evaluation of one sample needs."""
+    def numbers_per_sample(self) -> int:
+        """The numbers that the evaluation of one sample needs."""
 
     def _draw(self, batch: int) -> tuple[Tensor, ...]:
         """Random numbers of the next step, each (T, ...); `_step` is given those of its rows. By default none."""
@@ -157,7 +157,7 @@ class Learner(ABC):
         return self._parts[batch]
 
     def _divided(self, batch: int) -> list[slice]:
-        return self._in_cache(slice(0, len(self.group)), batch * self.numbers)
+        return self._in_cache(slice(0, len(self.group)), batch * self.numbers_per_sample)
 
     def _in_cache(self, rows: slice, numbers: int) -> list[slice]:
         """Divides some rows, given the numbers that a row needs."""
@@ -250,7 +250,7 @@ class Learner(ABC):
     @property
     def _samples_at_once(self) -> int:
         """How many samples of every row are evaluated at once, so that the working set stays small."""
-        at_once = NUMBERS_AT_ONCE[self.setting.device.type] // (len(self.group) * self.numbers)
+        at_once = NUMBERS_AT_ONCE[self.setting.device.type] // (len(self.group) * self.numbers_per_sample)
         return max(self.setting.classes, at_once)
 
     def _chunks(self, samples: int) -> list[tuple[int, int]]:

@@ -138,7 +138,7 @@ class JointLearner(PatchLearner):
         return self.model.capturable if self.own_route else True
 
     @property
-    def numbers(self) -> int:
+    def numbers_per_sample(self) -> int:
         n, d = self.train.index.shape[2], self.train.bank.shape[2]
         return n * (d + 2 * self.model.neurons)
 
@@ -191,7 +191,7 @@ class RoutedLearner(PatchLearner):
         self._noise = [stream(seed, trial, "router noise") for trial in trials]
 
     @property
-    def numbers(self) -> int:
+    def numbers_per_sample(self) -> int:
         n, d = self.train.index.shape[2], self.train.bank.shape[2]
         slots = self.model.experts * self.model.places(n) if self.soft else 0
         return (n + slots) * (d + 2 * self.model.neurons)

@@ -80,7 +80,7 @@ class OwnLearner(PatchLearner):
         return self.model.capturable
 
     @property
-    def numbers(self) -> int:
+    def numbers_per_sample(self) -> int:
         n, d = self.train.index.shape[2], self.train.bank.shape[2]
         return n * (d + 2 * -(-self.weights.shape[1] // d))
 

@@ -194,7 +194,7 @@ class StoppingOnDevice(Stopping):
     def _worth_a_graph(self) -> bool:
         """Whether starting the kernels of an evaluation of all rows takes longer than they do."""
         learner = self.learner
-        numbers = len(learner.samples) * int(learner.samples.max()) * learner.numbers
+        numbers = len(learner.samples) * int(learner.samples.max()) * learner.numbers_per_sample
         return learner.captured and numbers <= _FEW_NUMBERS
 
     def _settle(self, those: Learner | None, at: Tensor | slice, last: Tensor, step: Tensor) -> None:
