@@ -21,19 +21,19 @@ _TOGETHER = 0.8
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes that a run takes on its device.
+    """Bytes of memory that a run needs on its device.
 
     Attributes:
-      each: of every trial at once.
-      whole: however many trials there are.
+      per_trial: for each trial that trains at the same time.
+      shared: for any number of them.
     """
 
-    each: float
-    whole: float = 0.0
+    per_trial: float
+    shared: float = 0.0
 
     def of(self, trials: int) -> float:
         """Returns the bytes of some trials at once."""
-        return self.whole + trials * self.each
+        return self.shared + trials * self.per_trial
 
 
 def free_bytes(device: torch.device) -> float:
@@ -57,7 +57,7 @@ def trials_at_once(need: Need, trials: int, device: torch.device) -> int:
         return trials
     if need.of(1) > room:
         raise OperationError(_refusal(need.of(1), 1, device))
-    return int((room - need.whole) // need.each)
+    return int((room - need.shared) // need.per_trial)
 
 
 def trials_in_groups(need: Need, trials: int, device: torch.device) -> int:

@@ -44,7 +44,7 @@ def device_and_dtype_of(runs: Sequence[Run]) -> tuple[torch.device, torch.dtype]
 
 def memory_of(runs: Sequence[Run]) -> Need:
     """Returns the memory that a batch needs on an accelerator, where every row is as large as the largest."""
-    return Need(max(run.memory.each for run in runs), runs[0].memory.whole)
+    return Need(max(run.memory.per_trial for run in runs), runs[0].memory.shared)
 
 
 @dataclass(frozen=True)

@@ -60,12 +60,12 @@ class Run(RunConfig):
 
     @property
     def memory(self) -> Need:
-        """What it takes on an accelerator: samples, weights, a step, and an evaluation in chunks."""
+        """The memory needed on an accelerator: samples, weights, a step, and an evaluation in chunks."""
         model, n = self.model, self.task.patches
         all_at_once = isinstance(model, RoutedMoE | models.JointMoE | OwnModel)
         places = 0 if all_at_once else 2 * models.experts_of(model, self.task.classes) * n
         indices = (self.samples + self.test_samples) * (3 * n + 2 + places)
-        return Need(each=self.number_bytes * self._numbers_per_trial + 8 * indices, whole=2**29)
+        return Need(per_trial=self.number_bytes * self._numbers_per_trial + 8 * indices, shared=2**29)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

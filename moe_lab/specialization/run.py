@@ -69,13 +69,13 @@ class Run(RunConfig):
 
     @property
     def memory(self) -> Need:
-        """What it takes on an accelerator, where all experts compute all samples."""
+        """The memory needed on an accelerator, where all experts compute all samples."""
         stored, passing = self._numbers_per_sample
         experts = getattr(self.model, "experts", 1) + getattr(self.model, "shared", 0)
         count, patches = self.samples + self.test_samples, self.task.patches
         numbers = count * stored + max(self.samples, self.test_samples) * passing
         ahead = 64 * self.trials * experts * self.samples if getattr(self.model, "router_noise", 0) else 0
-        return Need(each=self.number_bytes * numbers + 8 * count * (patches + 3), whole=4 * min(2**24, ahead))
+        return Need(per_trial=self.number_bytes * numbers + 8 * count * (patches + 3), shared=4 * min(2**24, ahead))
 
     @property
     def last_step(self) -> int:

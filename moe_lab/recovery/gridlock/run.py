@@ -106,8 +106,8 @@ class Run(RunConfig):
 
     @property
     def memory(self) -> Need:
-        """What it takes on an accelerator."""
-        return Need(each=self.number_bytes * self._numbers_per_trial)
+        """The memory needed on an accelerator."""
+        return Need(per_trial=self.number_bytes * self._numbers_per_trial)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

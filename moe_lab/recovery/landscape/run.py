@@ -117,10 +117,10 @@ class LossRun(RunConfig):
 
     @property
     def memory(self) -> Need:
-        """What it takes on an accelerator: the samples of a block or of the set, twice, and one step."""
+        """The memory needed on an accelerator: the samples of a block or of the set, twice, and one step."""
         d = self.task.dimension
         samples = self.samples or max(self.batch, SAMPLED_AT_ONCE // d)
-        return Need(each=self.number_bytes * (2 * samples * (d + 1) + self._numbers_per_trial))
+        return Need(per_trial=self.number_bytes * (2 * samples * (d + 1) + self._numbers_per_trial))
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
