@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import ConfigDict, ValidationError
 
 from moe_lab.core.errors import InputError
-from moe_lab.core.knobs import Declared, knob
+from moe_lab.core.knobs import ParameterSet, knob
 from moe_lab.core.sentences import MOST, brief, sentence, shown, together
 from moe_lab.core.signatures import describe
 from moe_lab.core.words import with_article
@@ -52,7 +52,7 @@ def symbols_of(names: Iterable[str], package: str) -> dict[str, str]:
     return symbols
 
 
-class Config(Declared):
+class Config(ParameterSet):
     """An immutable set of declared parameters, validated on construction.
 
     Attributes:
@@ -122,7 +122,7 @@ class RunConfig(Config):
     operations: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def called(cls) -> str:
+    def call_name(cls) -> str:
         return cls.function
 
     @property

@@ -107,7 +107,7 @@ def _knob_of(name: str, field: Any) -> Knob:
     )
 
 
-class Declared(BaseModel):
+class ParameterSet(BaseModel):
     """A set of parameters, some of them declared with `knob`. See `Config`, which adds what happens to wrong values."""
 
     @classmethod
@@ -116,6 +116,6 @@ class Declared(BaseModel):
         return {name: _knob_of(name, field) for name, field in cls.model_fields.items() if _about(field) is not None}
 
     @classmethod
-    def called(cls) -> str:
+    def call_name(cls) -> str:
         """Returns the name of the function or class that a user calls with these values."""
         return cls.__name__

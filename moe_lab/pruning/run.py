@@ -44,7 +44,7 @@ class Run(RunConfig):
 
     @property
     def memory(self) -> Need:
-        """The memory needed on an accelerator, where a step searches all patterns and one block has all test samples."""
+        """The memory needed on an accelerator, where steps search all patterns and one block has all test samples."""
         model, d, n = self.model, self.task.patterns, self.task.tokens
         weights = model.experts * d * (model.neurons + 2)
         most = max(self.batch, self.test_samples)
