@@ -11,7 +11,7 @@ from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.core.arrays import ArrayConfig, division, numbers, tests_of, whole_numbers
+from moe_lab.core.arrays import ArrayConfig, finite_array, held_out_count, integer_array, split_order
 from moe_lab.core.config import knob, require
 from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, SampleIndices, Samples, Split, check_balance, stack
 
@@ -51,14 +51,14 @@ class ArrayTask(ArrayConfig):
     @field_validator("x")
     @classmethod
     def _patches(cls, x: Any) -> np.ndarray:
-        array = numbers("x", x)
+        array = finite_array("x", x)
         require(array.ndim == 3 and array.size > 0, "x must be an array (samples, patches, d)", shape=array.shape)
         return array
 
     @field_validator("y", "signal")
     @classmethod
     def _whole_numbers(cls, values: Any) -> np.ndarray | None:
-        return whole_numbers("y and signal", values)
+        return integer_array("y and signal", values)
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
@@ -107,7 +107,7 @@ class ArrayTask(ArrayConfig):
 
     def check(self, samples: int, split: Split) -> None:
         """Raises a ValueError if there are fewer training or test samples, with the classes balanced."""
-        tests = [tests_of(self.test_share, count) for count in np.bincount(self.y)]
+        tests = [held_out_count(self.test_share, count) for count in np.bincount(self.y)]
         each = tests if split == "test" else np.bincount(self.y) - tests
         there = self.classes * int(min(each))
         name, symbol = ("samples", "N") if split == "train" else ("test_samples", "N_test")
@@ -131,7 +131,7 @@ class ArrayTask(ArrayConfig):
         """
         check_balance(samples, self.classes)
         self.check(samples, split)
-        indices = [self._sample_trial(samples, division(seed, trial, len(self.x)), split) for trial in trials]
+        indices = [self._sample_trial(samples, split_order(seed, trial, len(self.x)), split) for trial in trials]
         bank = np.require(self.x, requirements="W")  # in a process of joblib's it may be a file that is read alone
         return stack(bank.reshape(1, -1, self.dimension), indices, torch.device(device), dtype)
 
@@ -140,7 +140,7 @@ class ArrayTask(ArrayConfig):
         turns = []
         for label in range(self.classes):
             own = order[self.y[order] == label]
-            tests = tests_of(self.test_share, len(own))
+            tests = held_out_count(self.test_share, len(own))
             turns.append((own[:tests] if split == "test" else own[tests:])[: samples // self.classes])
         chosen = np.stack(turns, axis=1).ravel()
         labels = self.y[chosen]

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.core.arrays import ArrayConfig, division, numbers, tests_of, whole_numbers
+from moe_lab.core.arrays import ArrayConfig, finite_array, held_out_count, integer_array, split_order
 from moe_lab.core.config import knob, require
 from moe_lab.specialization.data import Samples, Split
 
@@ -54,7 +54,7 @@ class ArrayTask(ArrayConfig):
     @field_validator("x")
     @classmethod
     def _patches(cls, x: Any) -> np.ndarray:
-        array = numbers("x", x)
+        array = finite_array("x", x)
         rule = "x must be an array (samples, d) or (samples, patches, d)"
         require(array.ndim in (2, 3) and array.size > 0, rule, shape=array.shape)
         return array[:, None] if array.ndim == 2 else array
@@ -62,7 +62,7 @@ class ArrayTask(ArrayConfig):
     @field_validator("y", "cluster")
     @classmethod
     def _whole_numbers(cls, values: Any) -> np.ndarray | None:
-        return whole_numbers("y and cluster", values)
+        return integer_array("y and cluster", values)
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
@@ -117,11 +117,11 @@ class ArrayTask(ArrayConfig):
         Raises:
           ValueError: there are fewer.
         """
-        tests = tests_of(self.test_share, len(self.x))
+        tests = held_out_count(self.test_share, len(self.x))
         there = tests if split == "test" else len(self.x) - tests
         name = "samples (n)" if split == "train" else "test_samples (n_test)"
         require(1 <= samples <= there, f"{name} must be at most the {split} samples there are, {there}", n=samples)
-        orders = [division(seed, trial, len(self.x)) for trial in trials]
+        orders = [split_order(seed, trial, len(self.x)) for trial in trials]
         rows = np.stack([order[:tests][:samples] if split == "test" else order[tests:][:samples] for order in orders])
         cluster = np.zeros(len(self.x), dtype=np.int64) if self.cluster is None else self.cluster
         integers: dict[str, Any] = {"device": device, "dtype": torch.int64}
