@@ -53,7 +53,7 @@ def new_mixture(
 
 @dataclass
 class Pass:
-    """What a forward pass computes.
+    """The result of a forward pass.
 
     Attributes:
       chosen: J_s (B, k, l), the patches that each expert keeps.

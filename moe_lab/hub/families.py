@@ -105,7 +105,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Role:
-    """What a tensor of a block is.
+    """The role of a tensor of a block.
 
     Attributes:
       kind: "router"; "sliced", with an entry for each expert; "listed", of one expert alone; "shared" by all tokens.

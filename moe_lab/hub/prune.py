@@ -35,13 +35,13 @@ from moe_lab.hub.tokens import measured
 
 @dataclass(frozen=True)
 class Pruned:
-    """A pruned model, and how it came about.
+    """A pruned model, and how it was pruned.
 
     Attributes:
       model: the new model.
-      kept: the numbers that the experts left had in the given model, ascending, by mixture-of-experts block.
+      kept: the numbers of the remaining experts in the given model, ascending, by mixture-of-experts block.
       scores: the criterion's score of each expert, (E,), by block.
-      costs: what it costs whole and pruned in both ways, see `hub.costs.costs_of`.
+      costs: its costs, whole and pruned in both ways, see `hub.costs.costs_of`.
       mode: "rerouted" or "silent".
     """
 

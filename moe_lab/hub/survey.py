@@ -58,12 +58,12 @@ class Layer:
 
 @dataclass(frozen=True)
 class Survey:
-    """What `experts_of` finds.
+    """The experts of a model, as `experts_of` reports them.
 
     Attributes:
       supported: whether `prune_experts` can prune the model.
       reason: why not, in a sentence; "" if it can.
-      family: "Mixtral".
+      family: such as "Mixtral".
       layers: the number of experts of each mixture-of-experts block, by name.
       count_field, top_field: the config's fields that count all experts and those of a token; "" where K is fixed.
       top: K, the number of experts that a token gets.

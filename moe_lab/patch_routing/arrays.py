@@ -17,11 +17,11 @@ from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, SampleIndices, Sample
 
 
 class ArrayTask(ArrayConfig):
-    """Samples of patches from arrays: the patches of images, say, or the embedded words of sentences.
+    """Samples of patches from arrays: the patches of images, for example, or embedded words.
 
     Each trial divides the samples of every class at random into training and test samples, and takes the classes in
-    turn, so that they are balanced. Patches keep their places. Where nobody knows which patch decides, leave `signal`
-    out: the measures that ask for it, `coverage` and `alignment` among them, are then NaN.
+    turn, so that they are balanced. Patches keep their positions. If the deciding patch is unknown, omit `signal`:
+    the measures that need it, such as `coverage` and `alignment`, are then NaN.
 
     >>> from moe_lab.patch_routing import ArrayTask, JointMoE, train
     >>> random = np.random.default_rng(0)
@@ -34,11 +34,11 @@ class ArrayTask(ArrayConfig):
     Args:
       x: (samples, patches, d).
       y: (samples,) the class of each sample, counted from 0.
-      signal: (samples,) the place of the patch that decides, counted from 0; None if it is not known.
-      test_share: how many samples of a class are test samples.
+      signal: (samples,) the position of the patch that decides, counted from 0; None if it is not known.
+      test_share: the share of test samples in each class.
 
     Raises:
-      ConfigError: the arrays do not fit together, or hold other values.
+      ConfigError: the arrays do not fit together, or contain other values.
     """
 
     x: Any = knob(..., meaning="patches of each sample")

@@ -49,7 +49,7 @@ def memory_of(runs: Sequence[Run]) -> Need:
 
 @dataclass(frozen=True)
 class Rows:
-    """What the rows of a batch differ in, an entry for each row."""
+    """The values in which the rows of a batch differ, an entry for each row."""
 
     trial: np.ndarray
     group: np.ndarray  # position of the trial in the Samples

@@ -85,7 +85,7 @@ class OwnLearner(PatchLearner):
         return n * (d + 2 * -(-self.weights.shape[1] // d))
 
     def _forward(self, weights: Tensor, patches: Tensor, rules: OwnRules, *drawn: Tensor) -> Routed:
-        """What the model makes of flattened weights, its shapes checked."""
+        """Computes the model's outputs from flattened weights, and checks their shapes."""
         found = self.model.forward({**rules.frozen, **self._named(weights)}, patches)
         require(isinstance(found, Routed), "forward must return a Routed", returned=type(found).__name__)
         trials, batch, n, _ = patches.shape

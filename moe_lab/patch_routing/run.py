@@ -42,7 +42,7 @@ class Run(RunConfig):
 
     @property
     def _numbers_per_trial(self) -> int:
-        """Weights, their gradients and steps, and what a batch computes, of one trial."""
+        """The numbers of one trial's weights, gradients, steps and of the values of a batch."""
         model, n, classes = self.model, self.task.patches, self.task.classes
         pixels = {"digits": 64, "mnist": 784}  # what a task of digits would read from files
         d = pixels[self.task.source] if isinstance(self.task, DigitTask) else self.task.dimension

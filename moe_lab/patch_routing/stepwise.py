@@ -129,7 +129,7 @@ class StepwiseMoE(OwnModel):
 
 
 def stepwise(steps: Steps, **values: Any) -> StepwiseMoE:
-    """Makes a mixture of one's own steps, which trains, sweeps and is drawn like any model.
+    """Makes a mixture from your own steps, which trains, sweeps and is drawn like any model.
 
     Args:
       steps: its functions.

@@ -25,7 +25,7 @@ from moe_lab.pruning.training import Training
 
 
 def fine_tune(run: Run) -> FineTuned:
-    """Fine-tunes to the end and keeps both checkpoints: the same numbers as `train_run` measures.
+    """Fine-tunes a run to the end and returns both checkpoints, which give the numbers that `train_run` measures.
 
     Raises:
       ValueError, RuntimeError: an unknown or absent device or a precision that it does not have.
@@ -44,7 +44,7 @@ class FineTuned:
       run: the training.
       before, after: the checkpoints.
       diverged: (T,) trials whose loss became infinite or NaN: their accuracies are NaN.
-      validation_samples: how many samples the statistics are counted on.
+      validation_samples: the number of samples from which the statistics are counted.
     """
 
     run: Run
@@ -60,7 +60,7 @@ class FineTuned:
         return cls(run or training.run, training.before, training.after, torch.from_numpy(training.diverged.copy()))
 
     def samples(self, split: str, samples: int) -> Samples:
-        """Samples of the trials: of "test", "validation" or any other split."""
+        """Draws samples of a split, such as "test" or "validation", for the trials."""
         run, like = self.run, self.after.routers
         how: Any = {"seed": run.seed, "split": split, "device": like.device, "dtype": like.dtype}
         return run.task.sample(samples, trials=run.trial_numbers, **how)
@@ -155,13 +155,13 @@ class FineTuned:
         return self._trained(self.pruned(kept), steps)
 
     def tuned_whole(self, steps: int) -> Evaluation:
-        """Evaluates the unpruned layer on the test samples after so many further steps.
+        """Evaluates the unpruned layer on the test samples after further steps.
 
         Where experts choose and the gradient is that of 1 - y f, an expert's step does not depend on the others, so
         that the experts of every pruned layer train as in this one: one fine-tuning serves every rho and criterion.
 
         Raises:
-          ValueError: experts know of each other in this run.
+          ValueError: the experts' steps depend on each other in this run (`TokenMoE.coupled`).
         """
         rule = "experts that are trained apart need routing='expert-choice' and loss='linear'"
         model = self.run.model

@@ -29,11 +29,11 @@ class PlantedStart(Config):
     Of each half, a few experts at random places are important: small routers, whose component along their class's
     pattern is C_p above that along any other, and half of whose neurons are active on it. All others are specialists of
     something else: their routers have norms between 0 and twice others_norm, spread over a few irrelevant patterns that
-    are nobody else's favourites, and rank the task's two patterns last, so that p = 0; their neurons are larger (up to
-    twice others_neurons, each expert by its own draw), and say nothing.
+    no other expert prefers, and rank the task's two patterns last, so that p = 0; their neurons are larger (up to
+    twice others_neurons, drawn for each expert), and carry no information.
 
-    The contrasts between criteria that this start shows are chosen: it is made so that large, confident routers are
-    useless ones. With others_norm of 1 or less the router norm serves as well as its change.
+    The contrasts between criteria are by construction: large, confident routers are the useless ones. With others_norm
+    of 1 or less the router norm serves as well as its change.
     """
 
     important: int = knob(2, meaning="important experts of each class", ge=0, le=2048, slider=(0, 5, 1))

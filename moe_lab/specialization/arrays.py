@@ -19,7 +19,7 @@ _SIGNALS = 3  # the patches of a generated sample that are signals: here there a
 
 
 class ArrayTask(ArrayConfig):
-    """Samples from arrays: embeddings of sentences, say, with their sentiment and their language (chen2022, A.4).
+    """Samples from arrays, such as embeddings of sentences with their sentiment and language (chen2022, A.4).
 
     Each trial divides the samples at random into training and test samples. The clusters are not shown to the model;
     measures use them alone.
@@ -37,10 +37,10 @@ class ArrayTask(ArrayConfig):
       x: (samples, d), or (samples, patches, d).
       y: (samples,) -1 or +1.
       cluster: (samples,) from 0; None if there are none.
-      test_share: how many of the samples are test samples.
+      test_share: the share of test samples.
 
     Raises:
-      ConfigError: the arrays do not fit together, or hold other values.
+      ConfigError: the arrays do not fit together, or contain other values.
     """
 
     x: Any = knob(..., meaning="samples, one per row")
@@ -88,7 +88,7 @@ class ArrayTask(ArrayConfig):
 
     @property
     def patches(self) -> int:
-        """The patches that computations reserve room for."""
+        """The number of patches for which computations reserve memory."""
         return int(self.x.shape[1]) + _SIGNALS
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials S d"]:

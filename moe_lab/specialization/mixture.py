@@ -126,7 +126,7 @@ def route(state: State, layer: Layer, noise: Float[Tensor, "T M N"] | None, mode
 
 
 class Forward(NamedTuple):
-    """A forward pass: who gets which sample, f of every expert, and F(x)."""
+    """The result of a forward pass: the routing, f of every expert, and F(x)."""
 
     routing: Routing
     every: Float[Tensor, "T E N"]
@@ -164,7 +164,7 @@ def balancing_loss(routing: Routing, model: Mixture) -> tuple[Float[Tensor, " T"
 
 
 class Sums(NamedTuple):
-    """What a step starts from.
+    """The sums from which a step is computed.
 
     Attributes:
       loss: summed over the samples, with N times that of the balancing.

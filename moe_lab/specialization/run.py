@@ -23,7 +23,7 @@ class Run(RunConfig):
     """One model on one task: everything that `train` needs to know, checked together.
 
     Raises:
-      ConfigError: a value is out of bounds, a signal basis is asked for where there is none, or filters
+      ConfigError: a value is out of bounds, a task without a signal basis is to be computed in one, or filters
         have biases on an ArrayTask.
     """
 

@@ -117,7 +117,7 @@ def _limits(module: nn.Conv2d | nn.Linear, start: Start) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Count:
-    """What a network costs.
+    """The costs of a network.
 
     Attributes:
       parameters: trained numbers; moving averages of batch norm are not among them.

@@ -102,7 +102,7 @@ def in_words(bounds: Range) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """What the paper reports.
+    """The number or statement that the paper reports.
 
     Attributes:
       value: the number, in the unit of the measurement; None where the paper shows a curve or states a relation.

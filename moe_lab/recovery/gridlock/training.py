@@ -48,7 +48,7 @@ def train(model: Method, task: MixtureTask, **settings: Any) -> Iterator[Snapsho
       settings: the other parameters of `Run`.
 
     Raises:
-      ConfigError: a wrong value or combination, at once and not at the first Snapshot.
+      ConfigError: a wrong value or combination, before the first Snapshot.
       ValueError, RuntimeError: an unknown or absent device.
     """
     return train_run(Run(model=model, task=task, **settings))
@@ -79,7 +79,11 @@ def samples_of(run: Run) -> Samples:
 
 @with_notebook
 def recover(run: Run) -> tuple[Samples, State]:
-    """Recovers without Snapshots: returns the samples, which hold the truth, and the estimates."""
+    """Recovers the mixtures of a run's trials without Snapshots.
+
+    Returns:
+      The samples, with the true parameters, and the estimates.
+    """
     samples = samples_of(run)
     with threads_for(0, samples.x.device):
         *_, (_, _, state) = states(run, samples, watch=False)

@@ -92,7 +92,7 @@ class LossRun(RunConfig):
     """One loss on one task.
 
     Raises:
-      ConfigError: a value is out of bounds, a batch is larger than the samples, or L4 is asked of inputs or noise that
+      ConfigError: a value is out of bounds, a batch is larger than the samples, or L4 is used with inputs or noise that
         it is not made for.
     """
 
@@ -112,7 +112,7 @@ class LossRun(RunConfig):
 
     @property
     def _numbers_per_trial(self) -> int:
-        """What a batch of one trial computes."""
+        """The numbers that a batch of one trial computes."""
         return self.batch * (8 * self.task.experts + self.task.dimension)
 
     @property

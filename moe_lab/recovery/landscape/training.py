@@ -57,7 +57,7 @@ def descend(model: Descent, task: MixtureTask, **settings: Any) -> Iterator[Snap
       settings: the other parameters of `LossRun`.
 
     Raises:
-      ConfigError: a wrong value or combination, at once and not at the first Snapshot.
+      ConfigError: a wrong value or combination, before the first Snapshot.
       InvalidActivationError: L4 has no transforms for this activation.
       ValueError, RuntimeError: an unknown or absent device.
     """

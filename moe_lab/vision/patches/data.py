@@ -96,7 +96,7 @@ class QuadrantTask(ImageTask):
 
 
 class VehiclesTask(CifarTask):
-    """The data sets that pmoe2023 makes of CIFAR-10 (appendix A, after Karp et al., 2021), from a folder of files.
+    """The data sets of pmoe2023 built from CIFAR-10 (appendix A, after Karp et al., 2021), from a folder of files.
 
     Variants:
       "vehicles": CIFAR-VEHICLES. A vehicle of 16x16 pixels in one quadrant, animals in the others; four classes.

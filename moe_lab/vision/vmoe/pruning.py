@@ -49,7 +49,7 @@ def prune(
     seed: int = 0,
     together: bool = False,
 ) -> Pruned:
-    """Prunes the experts with the smallest scores from a fine-tuned model, which is left as it is.
+    """Prunes the experts with the smallest scores from a fine-tuned model, which does not change.
 
     Args:
       before: the model before fine-tuning.

@@ -47,7 +47,7 @@ class CheckpointError(InputError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What the index says of an array: its shape, dtype, and for each chunk its slices and its shard."""
+    """The index's entry on an array: its shape, dtype, and for each chunk its slices and its shard."""
 
     name: str
     shape: tuple[int, ...]
