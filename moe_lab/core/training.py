@@ -127,8 +127,8 @@ class Learner(ABC):
       like: a tensor with the device and the dtype of the training.
 
     Attributes:
-      loss: (T,) of the last step, before that changed anything.
-      steps: (T,) that each trial has taken.
+      loss: (T,) loss of the last batch, before its step.
+      steps: (T,) steps that each trial has taken.
       active: (T,) False once a trial has stopped by itself; its steps must then change nothing.
     """
 

@@ -127,7 +127,7 @@ def copy_course(folder: Path, source: Path | None = None) -> Copied:
 
 
 def _files(source: Path) -> list[Path]:
-    """The notebooks and whatever lies beside them, without their .py twins and the folder's page on GitHub."""
+    """Returns the notebooks and the files beside them, without their .py twins and the folder's page on GitHub."""
     found = (path for path in source.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc"))
     found = (path for path in found if path.name != "README.md")
     return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(source).parts))

@@ -194,7 +194,17 @@ def plan_checkpoint(
     *,
     seed: int = 0,
 ) -> CheckpointPlan:
-    """Scores the experts of a checkpoint folder and chooses those that stay, as `prune_checkpoint`; writes nothing."""
+    """Scores the experts of a checkpoint folder and chooses those that stay; writes nothing.
+
+    Args:
+      folder, before, criterion, share, seed: as for `prune_checkpoint`.
+
+    Returns:
+      A plan whose `write` writes the pruned checkpoint.
+
+    Raises:
+      FileNotFoundError, ValueError, UndefinedCriterionError: as for `prune_checkpoint`.
+    """
     if isinstance(criterion, str):
         checked_name(criterion)
         rule = f"{criterion} needs tokens: load the model and use prune_experts with batches="

@@ -155,7 +155,7 @@ def _elements(model: nn.Module) -> dict[str, int]:
 
 
 def _built(model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], mode: str) -> nn.Module:
-    """A new model of the changed config, with what stays of the given one's state."""
+    """Builds a model of the changed config, with the kept part of the given one's state."""
     from transformers.initialization import no_init_weights
 
     original: Any = model.config

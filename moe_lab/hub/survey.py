@@ -82,7 +82,11 @@ class Survey:
 
 @with_notebook
 def experts_of(model: nn.Module) -> Survey:
-    """Reports a model's experts by layer, and whether `prune_experts` supports it, and if not why."""
+    """Reports a model's experts by layer, and whether `prune_experts` supports it.
+
+    Args:
+      model: any model; one that is not supported is reported, not refused.
+    """
     try:
         family, layers = layers_of_model(model)
     except ValueError as error:

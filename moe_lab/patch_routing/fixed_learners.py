@@ -192,7 +192,7 @@ class SeparateLearner(_FixedLearner):
         return torch.stack(routers)
 
     def _order(self, data: Samples, groups: Int[Tensor, " sources"]) -> Int[Tensor, "sources N k n"]:
-        """The places of the patches of every sample by descending routing value, for each source."""
+        """Returns the positions of the patches of every sample by descending routing value, for each source."""
         found = []
         for source, group in enumerate(groups.tolist()):
             bank = data.bank[0 if len(data.bank) == 1 else group]

@@ -59,8 +59,8 @@ class Learner(ABC):
     """Rows of one model in training.
 
     Attributes:
-      weights: (T, ...) what training changes.
-      rules: what stays: all else that a step reads.
+      weights: (T, ...), trained.
+      rules: the constants of a step.
       wrong, loss: (T,) errors and loss on the way, summed over all samples used so far.
       samples, counts: (T,) N of each row, on the host and on the device.
     """
@@ -74,7 +74,7 @@ class Learner(ABC):
         self.samples, self.counts = rows.samples, setting.tensor(rows.samples)
         self.wrong = torch.zeros(len(rows), device=setting.device, dtype=torch.int64)
         self.loss = torch.zeros(len(rows), device=setting.device, dtype=setting.dtype)
-        self.missed = torch.zeros_like(self.wrong)  # a training sample that was wrong when last looked at
+        self.missed = torch.zeros_like(self.wrong)  # a training sample that was misclassified when last evaluated
         self._captured_step: CapturedStep | None = None
         self._parts: dict[int, list[slice]] = {}
 
@@ -111,7 +111,7 @@ class Learner(ABC):
         """The numbers that the evaluation of one sample needs."""
 
     def _draw(self, batch: int) -> tuple[Tensor, ...]:
-        """Random numbers of the next step, each (T, ...); `_step` is given those of its rows. By default none."""
+        """Returns random numbers (T, ...) of the next step; `_step` receives those of its rows. By default none."""
         return ()
 
     def _keep(self, rows: np.ndarray, there: Int[Tensor, " kept"]) -> None:
@@ -249,7 +249,7 @@ class Learner(ABC):
 
     @property
     def _samples_at_once(self) -> int:
-        """How many samples of every row are evaluated at once, so that the working set stays small."""
+        """The samples of every row that are evaluated at once, so that the working set stays small."""
         at_once = NUMBERS_AT_ONCE[self.setting.device.type] // (len(self.group) * self.numbers_per_sample)
         return max(self.setting.classes, at_once)
 

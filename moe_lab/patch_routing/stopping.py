@@ -1,8 +1,8 @@
 """When a row ends: at zero training error, at the epoch limit, or when its loss is no longer finite.
 
-Zero training error is computed exactly, at the end of an epoch that had few errors on the way. On a CPU the host looks
-at every such epoch and evaluates the rows in question alone. Anywhere else that would have the host wait for the
-device, so that the device decides; the host looks now and then what it has decided.
+Zero training error is computed exactly, at the end of an epoch that had few errors on the way. On a CPU the host checks
+every such epoch, and evaluates only its rows. On an accelerator the host would have to wait for that, so the device
+decides, and the host reads its decisions every `_LOOK_EVERY` steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORTH_CHECKING = 0.05
 """An epoch with more errors than this on the way is not checked for zero training error."""
 
 _LOOK_EVERY = 32
-"""Steps after which the host looks which rows have ended on an accelerator; in between it never waits."""
+"""Steps between two readings of which rows have ended on an accelerator; in between the host never waits."""
 
 _FEW_NUMBERS = 2**22
 """An evaluation of more is not captured: its kernels outlast their start, and a graph would keep its memory."""

@@ -206,7 +206,7 @@ class Training(TrialProgress):
 
 
 def _examples(test: Samples, classes: int, group: np.ndarray) -> dict[str, np.ndarray]:
-    """The first test sample of each class of every row: what its patches are."""
+    """Returns the patches, roles and sides of the first test sample of each class, for every row."""
     first = Samples(test.bank, *(getattr(test, name)[:, :classes] for name in INTEGER_PARTS))
     parts = {"example_patches": first.patches(), "example_roles": first.roles, "example_sides": first.sides}
     return {name: part.cpu().numpy()[group] for name, part in parts.items()}

@@ -227,7 +227,7 @@ def _routers(place: str, group: str, trials: int, seed: int, trial: int | None, 
 
 
 def _check(run: Run, names: Sequence[str], shares: Sequence[float], steps: int) -> None:
-    """Everything that can be wrong with a question about criteria but the run itself."""
+    """Checks the arguments of `criteria`, except those of the run."""
     check_device(run)
     half = run.model.experts // 2
     for share in shares:

@@ -55,7 +55,7 @@ def name_of(method: str) -> str:
 
 
 def words_of(point: dict[str, Any], between: str = "\n") -> str:
-    """ "k = 8, n = 6000" """
+    """Returns a grid point in words, such as "k = 8, n = 6000"."""
     symbols = {"k": "k = {}", "samples": "n = {:,}", "activation": "{}", "noise": "σ = {}"}
     words = {"relu": "ReLU", "leaky-relu": "leaky ReLU"}
     return between.join(symbols[name].format(words.get(value, value)) for name, value in point.items())

@@ -122,7 +122,7 @@ def plan_of(
 
 
 def verdict(data: xr.Dataset) -> xr.DataArray:
-    """ "found", "stuck", "still moving" or "diverged" for each trial of what `stuck_rate` returned.
+    """Judges each trial in the Dataset of `stuck_rate`: "found", "stuck", "still moving" or "diverged".
 
     Raises:
       ValueError: the Dataset has no regressor_fit and stuck.

@@ -67,8 +67,9 @@ class Figure(figure.Figure):
 @reproducible()
 @checked
 def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, every: int = 10, **more: Any) -> xr.Dataset:
-    """Figure 2 (a): the regressors' error while L4 and l2 are descended from the same starts. With 40 trials: how many
-    starts l2 leaves behind.
+    """Figure 2 (a): the regressors' error while L4 and l2 are minimised from the same starts.
+
+    With 40 trials it shows how often l2 gets stuck.
 
     Args:
       trials: starts, each with data of its own.
@@ -83,7 +84,7 @@ def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, ever
       gate_to_gate and gate_to_regressors(trial), |cos| of the gate to the true gate and to a_1* - a_2*.
 
     Raises:
-      ValueError: a wrong value or combination, before anything is descended.
+      ValueError: a wrong value or combination, before any descent.
     """
     changes = {} if steps is None else {"steps": steps}
     models: dict[str, L4Loss | L2Loss] = {"L4": RECIPES["fresh"].model.replace(**changes), "l2": L2Loss(**changes)}
@@ -121,7 +122,7 @@ def gates_given_regressors(
       gating_error(regressors, step, trial), and regressor_error(regressors, trial).
 
     Raises:
-      ValueError: a wrong value or combination, before anything is descended.
+      ValueError: a wrong value or combination, before any descent.
     """
     figure = Figure("figure 2 (b)", trials, seed, more, every)
     first = {"steps": regressor_steps}
@@ -152,7 +153,7 @@ def random_gates(
       regressor_error(step, trial) on L4, and gating_error(gate_step, trial) on L_log with L4's regressors.
 
     Raises:
-      ValueError: a wrong value or combination, before anything is descended.
+      ValueError: a wrong value or combination, before any descent.
     """
     figure = Figure("figure 3", trials, seed, {"gating": "random"} | more, every)
     first = RECIPES["fresh"].model.replace(steps=regressor_steps)
@@ -186,7 +187,7 @@ def small_batches(
       regressor_error(batch, step, trial).
 
     Raises:
-      ValueError: a wrong value or combination, before anything is descended.
+      ValueError: a wrong value or combination, before any descent.
     """
     sizes = tuple(int(size) for size in np.atleast_1d(np.asarray(batches)))
     require(len(set(sizes)) == len(sizes) > 0, "batches must be different batch sizes, at least one", batches=sizes)

@@ -141,8 +141,10 @@ def largest_ratio(data: xr.Dataset, one: str, other: str) -> np.ndarray:
 
 @reader
 def matching_centers(data: xr.Dataset) -> np.ndarray:
-    """(trial,) of the routers that point to a center (with a quarter of the largest product), the share that point to
-    the center whose label signal their expert has learned."""
+    """Returns the share of routers that point to the center whose label signal their expert has learned, (trial,).
+
+    Routers count if they point to some center, with more than a quarter of the largest product.
+    """
     centers, signals = _last(data, "router_center"), _last(data, "expert_feature")
     pointing = centers.max(-1) > 0.25 * centers.max((1, 2))[:, None]
     match = centers.argmax(-1) == signals.argmax(-1)
