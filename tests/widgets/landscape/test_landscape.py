@@ -26,7 +26,7 @@ def test_a_record_takes_little_even_where_a_step_is_dear(make: Make) -> None:
     highest = {**DEFAULTS, **{knob.name: knob.slider[1] for knob in KNOBS if knob.slider}}
     assert all(run.record_every <= 3 for run in lab.configs(highest).values())
     usual = lab.configs(DEFAULTS)["L4"].record_every
-    assert usual > 1 and usual * seconds(DEFAULTS) <= LandscapeLab.made.slowest
+    assert usual > 1 and usual * seconds(DEFAULTS) <= LandscapeLab.declaration.slowest
 
 
 def test_a_delta_for_which_nothing_is_least_is_said_and_no_solution_is_marked(make: Make) -> None:

@@ -30,7 +30,9 @@ def test_all_sliders_at_their_highest_give_a_record_that_is_soon_there() -> None
     highest = {**DEFAULTS, **{knob.name: knob.slider[1] for knob in KNOBS if knob.slider}}
     assert record_every(highest) >= 1
     assert record_every(DEFAULTS) == DEFAULTS["steps"] // 80 == 5
-    assert record_every({**DEFAULTS, "samples": 6000, "trials": 10}) < 5, f"no record takes over {BARE.made.slowest} s"
+    assert record_every({**DEFAULTS, "samples": 6000, "trials": 10}) < 5, (
+        f"no record takes over {BARE.declaration.slowest} s"
+    )
 
 
 def test_divergence_is_said_and_leaves_the_picture_finite(make: Make) -> None:

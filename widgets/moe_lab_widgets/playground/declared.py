@@ -79,7 +79,7 @@ def lab_of(name: str) -> dict[str, Any]:
         "stories": [_story(kind, story) for story in kind.stories],
         "panels": [
             {"title": panel.title, "note": panel.note if isinstance(panel.note, str) else ""}
-            for panel in kind.made.panels
+            for panel in kind.declaration.panels
         ],
         "words": {**home.WORDS, "SPREAD": SPREAD_WORDS, **BOTH, **OWN[name]},
         "tip_seed": SEED_TIP,
@@ -225,7 +225,7 @@ FREE: Values = {
 def refusal(kind: Any, values: Values) -> str:
     """Returns the sentence by which a Lab refuses values, empty where they fit."""
     try:
-        for check in (kind.made.runs, kind.made.check):
+        for check in (kind.declaration.runs, kind.declaration.check):
             if check is not None:
                 check(values)
     except ValueError as error:
