@@ -19,7 +19,7 @@ _TOKENS = 8  # for each expert, so that next to all of them receive some
 
 
 def self_check(model: nn.Module, family: Family, layer: Layer, *, seed: int = 0) -> tuple[int, ...]:
-    """Sets each expert of a block to zero in turn, in a copy, and compares the block's outputs on random tokens.
+    """Sets each expert of a block to zero in turn, in a copy, and compares what the block answers to random tokens.
 
     Each expert is tried on one token that it receives and on one that it does not.
 

@@ -54,10 +54,10 @@ class _FixedLearner(Learner):
 
     @property
     def numbers_per_sample(self) -> int:
-        return self.tables["train"].shape[3] * self._numbers_per_patch
+        return self.tables["train"].shape[3] * self._numbers_of_patch
 
     @property
-    def _numbers_per_patch(self) -> int:
+    def _numbers_of_patch(self) -> int:
         """Numbers that one patch of every expert needs."""
         return self.experts * (self.train.bank.shape[2] + 2 * self.weights.shape[2])
 
@@ -70,7 +70,7 @@ class _FixedLearner(Learner):
 
     def _divided(self, batch: int) -> list[slice]:
         """Cuts where the padding of rows with a smaller l would cost more than a part of its own."""
-        of_patch = batch * self._numbers_per_patch
+        of_patch = batch * self._numbers_of_patch
         worth = _NUMBERS_WORTH_A_PART[self.setting.device.type] / of_patch
         cuts, padded = [0], 0
         for row in range(1, len(self.kept)):

@@ -176,7 +176,7 @@ class JointRules(NamedTuple):
     learning_rate: Float[Tensor, "T 1 1"]
 
     def of(self, trials: slice | Tensor) -> JointRules:
-        """Returns the rules of some trials."""
+        """The rules of some trials."""
         return JointRules(*(part[trials] for part in self))
 
 
@@ -192,7 +192,7 @@ class JointPass(NamedTuple):
 
 
 def membership(neurons: int, experts: Sequence[int]) -> np.ndarray:
-    """Returns (T, m, max k): 1 where neuron r belongs to expert s, else 0, as in columns beyond a trial's k."""
+    """(T, m, max k) 1 where neuron r belongs to expert s, else 0; columns beyond a trial's k are 0."""
     member = np.zeros((len(experts), neurons, max(experts)))
     for trial, k in enumerate(experts):
         member[trial, np.arange(neurons), np.arange(neurons) // (neurons // k)] = 1
@@ -267,7 +267,7 @@ class FixedRules(NamedTuple):
     learning_rate: Float[Tensor, "T 1 1"]
 
     def of(self, trials: slice | Tensor) -> FixedRules:
-        """Returns the rules of some trials."""
+        """The rules of some trials."""
         outputs, valid, rate = self
         return FixedRules(outputs[trials], None if valid is None else valid[trials], rate[trials])
 

@@ -52,7 +52,7 @@ def exercise_of(cell: Mapping[str, Any]) -> Exercise | None:
 
 
 def exercises_of(notebook: Mapping[str, Any]) -> list[Exercise]:
-    """Returns the exercises of a notebook in their order."""
+    """The exercises of a notebook in their order."""
     return [found for cell in notebook["cells"] if (found := exercise_of(cell)) is not None]
 
 
