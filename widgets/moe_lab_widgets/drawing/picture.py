@@ -155,7 +155,7 @@ class Picture:
     # ---- what the frames ask ----
 
     def set_scale(self, scale: float) -> None:
-        """Draws everything larger or smaller from the next `update` on. A recording of frames must be begun anew."""
+        """Draws everything larger or smaller from the next `update` on. A recording of frames must be restarted."""
         with drawing_lock:
             self.figure.set_dpi(theme.BASE_DPI * scale)
             self.canvas = FigureCanvasAgg(self.figure)

@@ -123,7 +123,7 @@ def settings_of(run: RunConfig) -> dict[str, Any]:
 
 
 def own_code(train: Callable[..., Any], given: Mapping[str, Any]) -> str:
-    """Returns the call of a function of one's own."""
+    """Returns the call of a user's function."""
     name = train.__name__
     here = train.__module__ == "__main__"
     begin = f"# {name} is the function in your notebook" if here else f"from {train.__module__} import {name}"

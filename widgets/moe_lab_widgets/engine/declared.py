@@ -1,6 +1,6 @@
 """A Lab as a declaration: knobs, what runs, and panels that draw. The rest is derived.
 
-Of one's own::
+Your own::
 
     MyLab = lab("What moves", train, knobs=(slider("rate", 0.1, 0.01, 1), ...), panels=(Panel("Loss", draw_loss),))
 
@@ -44,25 +44,25 @@ Argument = Callable[[Sequence[LabKnob], Any, dict[str, Any]], tuple[Sequence[Lab
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What `lab` was given. All functions are plain ones; those not given are derived.
+    """The arguments of `lab`. Functions that are not given are derived.
 
     Attributes:
       train, runs, panels, seconds, measures, caption, arguments: see `lab`.
       check: raises a ValueError where values do not fit together.
       check_view: the same for values of view-only knobs.
-      initial: returns values of knobs that depend on where a Lab is made.
+      initial: returns values of knobs that depend on the machine.
       begin: begins a run, given its Config and a dict that lasts as long as the Lab.
       steps: returns the steps of a whole run.
-      work: returns how many numbers a step touches; "auto" takes a GPU by that.
-      records: about how many records a run makes.
-      slowest: seconds of steps that one record may hold.
+      work: returns the numbers that a step touches, by which "auto" chooses a GPU.
+      records: the approximate number of records of a run.
+      slowest: the most seconds of steps per record.
       more: returns the records that a run that has ended should add for a view-only knob, or None.
       compares: whether a moment holds the last one of the run before, which may be large.
-      progress: says how far the run is; "step 5 of 9" where it is not given.
-      trouble: says what went wrong in a record, besides divergence; empty when nothing did.
+      progress: returns the progress of the run in words, by default "step 5 of 9".
+      trouble: returns a sentence on what went wrong in a record, besides divergence; empty if nothing did.
       diverged: the sentence on trials whose loss became infinite, with {name} and {trials}, or a function of both.
       code: returns the code that makes the run.
-      data: returns what "save data" writes.
+      data: returns the Dataset that "save data" writes.
     """
 
     train: Callable[..., Iterable[Any]] | None = None
@@ -90,7 +90,7 @@ class Declaration:
 
 
 class Declared(Lab):
-    """What `lab` makes.
+    """The base of the classes that `lab` makes.
 
     Attributes:
       own: the Lab's own arguments, None where they were not given; hooks find them among the values.
@@ -283,7 +283,7 @@ def lab(
       title: its heading.
       train: a function that yields records (dicts, Snapshots, objects), called with the knobs that it names, and with
         `present`, a function that returns the present values, and `kept`, a dict that lasts as long as the Lab, if it
-        names them. Records of one's own may hold a Snapshot as `shot`, which says what diverged; or
+        names them. Records may have a Snapshot as `shot`, from which divergence is read; or
       runs: a function of the values that returns Configs of runs, by name. The first is under study. How often they
         record is derived, unless they are given `record_every`.
       knobs: sliders and choices (`slider`, `offer`, `LabKnob`). Every Lab has a seed and a device, too.
@@ -291,14 +291,14 @@ def lab(
       caption: returns the sentence below the picture.
       stories: presets.
       seconds: about how long a step of all runs takes on one CPU thread.
-      measures: what copied code prints of a run, each by the word before it, or a function that returns it for a run;
-        the first one is drawn.
-      arguments: what the Lab's constructor takes beside knobs: for each name a function of the knobs, of what was given
-        and of the initial values, which returns the knobs and the values. Hooks find what was given among their values.
-      name: of the class; made of the title where it is empty.
+      measures: the measures that copied code prints, each with the word before it, or a function that returns them for
+        a run; the first one is drawn.
+      arguments: further arguments of the Lab's constructor: for each name a function of the knobs, of the argument and
+        of the initial values, which returns knobs and values. Functions find the argument among their values.
+      name: of the class; by default from the title.
       about: its docstring.
-      more: any other attribute of `Declaration`, in place of what is derived: check, progress, code, data and others;
-        and speed, frames, most_records, budget or cpu_because of `Definition`.
+      more: any other attribute of `Declaration` that is not to be derived: check, progress, code, data and others; and
+        speed, frames, most_records, budget or cpu_because of `Definition`.
 
     Raises:
       ValueError: not exactly one of train and runs is given, or there is no such hook.
@@ -338,14 +338,14 @@ def lab(
 def slider(
     name: str, default: float, low: float, high: float, step: float | None = None, meaning: str = "", **more: Any
 ) -> LabKnob:
-    """Returns a slider of a Lab of one's own.
+    """Returns a slider for a Lab of your own.
 
     Args:
-      name: of the argument that it sets.
-      default: where it begins; whole numbers make a slider of whole numbers.
+      name: the argument that it sets.
+      default: its first value; whole numbers make a slider of whole numbers.
       low, high: its ends.
-      step: between two of its values; about a hundredth of its range where None.
-      meaning: what it is, in words; the name where it is empty.
+      step: between two values; None for about a hundredth of the range.
+      meaning: its label; by default the name.
       more: other attributes of a `LabKnob`, such as `symbol`, `main` or `enabled_when`.
     """
     require(low <= default <= high and low < high, f"the slider {name} must begin between its ends", default=default)

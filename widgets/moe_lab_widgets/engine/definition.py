@@ -24,7 +24,7 @@ MOST_NAMED = 12
 
 @dataclass(frozen=True)
 class Story:
-    """A preset: knob values (the others take their defaults) and a sentence on what to see."""
+    """A preset: knob values (the others take their defaults) and a sentence on what it shows."""
 
     name: str
     values: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Definition:
     def check(self, values: Mapping[str, Any]) -> None:
         """Raises a ValueError if the values do not fit together. A slider then goes to the nearest value that fits.
 
-        It is asked once for every value that a slider offers, so that it may make Configs, but sample nothing.
+        It is called for every value that a slider offers, so it may make Configs, but must sample nothing.
         """
 
     def check_view(self, values: Mapping[str, Any]) -> None:

@@ -135,11 +135,11 @@ class Screen:
         self.page.send({"kind": "replay", "on": on})
 
     def lacks(self, record: int) -> bool:
-        """Whether a page has no frame of a record; one that begins anew has none."""
+        """Whether a page has no frame of a record; a page that restarts has none."""
         return self._fresh or record not in self._has
 
     def tell_tips(self, tips: dict[str, str]) -> None:
-        """Has pages show what a pointer over a control is told, by the control's label."""
+        """Sends the tooltips of controls to the pages, by label."""
         self.page.tips = tips
 
     def show(self, record: Any, number: int, caption: str, progress: str, records: int) -> None:

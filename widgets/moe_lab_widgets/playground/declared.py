@@ -65,7 +65,7 @@ def kind_of(name: str) -> Any:
 
 @cache
 def lab_of(name: str) -> dict[str, Any]:
-    """Returns what a page reads of its Lab."""
+    """Returns the data of a Lab that its page reads."""
     kind = kind_of(name)
     home = importlib.import_module(kind.__module__)
     sources = next(knob.choices for knob in kind.knobs if knob.name == "source")
@@ -129,7 +129,7 @@ def _of_phases(home: Any) -> dict[str, Any]:
 
 
 def knob_of(knob: LabKnob, knobs: Sequence[LabKnob]) -> dict[str, Any]:
-    """Returns what a page needs to show a knob."""
+    """Returns the data of a knob that a page shows."""
     free = replace(knob, reason="")  # which says how a notebook gets what no page has
     about = {
         "name": knob.name,
