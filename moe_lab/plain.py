@@ -31,26 +31,29 @@ class Mixture:
       routers: w (k, d).
       hidden: v (k, m / k, d).
       outputs: a (k, m / k), never trained.
-      kept: l.
+      patches_per_expert: l, the patches that each expert keeps.
     """
 
     routers: Tensor
     hidden: Tensor
     outputs: Tensor
-    kept: int
+    patches_per_expert: int
 
 
-def new_mixture(experts: int, neurons: int, kept: int, dimension: int, random: torch.Generator) -> Mixture:
-    """Returns a mixture with random weights; routers begin near 0, so that they favour no patch."""
-    each = neurons // experts
+def new_mixture(
+    experts: int, neurons: int, patches_per_expert: int, dimension: int, random: torch.Generator
+) -> Mixture:
+    """Returns a mixture with random weights; routers start near 0, so that they favour no patch."""
+    neurons_per_expert = neurons // experts
     routers = 1e-3 * torch.randn(experts, dimension, generator=random)
-    hidden = torch.randn(experts, each, dimension, generator=random) / neurons**0.5
-    return Mixture(routers, hidden, torch.randn(experts, each, generator=random), kept)
+    hidden = torch.randn(experts, neurons_per_expert, dimension, generator=random) / neurons**0.5
+    outputs = torch.randn(experts, neurons_per_expert, generator=random)
+    return Mixture(routers, hidden, outputs, patches_per_expert)
 
 
 @dataclass
 class Pass:
-    """What a forward pass computes.
+    """The result of a forward pass.
 
     Attributes:
       chosen: J_s (B, k, l), the patches that each expert keeps.
@@ -72,28 +75,28 @@ class Pass:
 def forward(mixture: Mixture, x: Tensor) -> Pass:
     """Computes f of samples x (B, n, d)."""
     scores = torch.einsum("kd,bnd->bkn", mixture.routers, x)
-    highest, chosen = scores.topk(mixture.kept, dim=-1)
+    highest, chosen = scores.topk(mixture.patches_per_expert, dim=-1)
     gates = highest.softmax(-1)
     patches = x[torch.arange(len(x))[:, None, None], chosen]
-    before = torch.einsum("kmd,bkld->bklm", mixture.hidden, patches)
-    values = torch.einsum("km,bklm->bkl", mixture.outputs / mixture.kept, before.relu())
-    return Pass(chosen, patches, gates, before > 0, values, (gates * values).sum((1, 2)))
+    preactivations = torch.einsum("kmd,bkld->bklm", mixture.hidden, patches)
+    values = torch.einsum("km,bklm->bkl", mixture.outputs / mixture.patches_per_expert, preactivations.relu())
+    return Pass(chosen, patches, gates, preactivations > 0, values, (gates * values).sum((1, 2)))
 
 
 def gradient(mixture: Mixture, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Returns the gradient of the mean loss with respect to routers and hidden weights; y (B,) is +1 or -1.
 
-    Which patches are kept changes in jumps, so that the choice has no gradient. The gates have: a score moves f by
-    G_{j,s} (V_{j,s} - sum_i G_{i,s} V_{i,s}), so a router turns to patches that add more to f than the others it keeps
-    (eq. 26). With l = 1 that is 0: such a router never learns.
+    The choice of patches is piecewise constant and has no gradient; the gates have one. The derivative of f with
+    respect to a score is G_{j,s} (V_{j,s} - sum_i G_{i,s} V_{i,s}), so that a router turns to patches that add more to
+    f than the others it keeps (eq. 26). With l = 1 that is 0: such a router never learns.
     """
-    now = forward(mixture, x)
-    slope = -y * torch.sigmoid(-y * now.f) / len(x)  # of the mean loss with respect to each f
-    gated = slope[:, None, None] * now.gates
-    mean = (now.gates * now.values).sum(-1, keepdim=True)
-    routers = torch.einsum("bkl,bkld->kd", gated * (now.values - mean), now.patches)
-    each = torch.einsum("bkl,bklm,bkld->kmd", gated, now.active.to(x.dtype), now.patches)
-    return routers, each * (mixture.outputs / mixture.kept)[..., None]
+    result = forward(mixture, x)
+    slope = -y * torch.sigmoid(-y * result.f) / len(x)  # of the mean loss with respect to each f
+    gated = slope[:, None, None] * result.gates
+    mean = (result.gates * result.values).sum(-1, keepdim=True)
+    routers = torch.einsum("bkl,bkld->kd", gated * (result.values - mean), result.patches)
+    hidden = torch.einsum("bkl,bklm,bkld->kmd", gated, result.active.to(x.dtype), result.patches)
+    return routers, hidden * (mixture.outputs / mixture.patches_per_expert)[..., None]
 
 
 def step(mixture: Mixture, x: Tensor, y: Tensor, learning_rate: float) -> None:
@@ -108,29 +111,29 @@ def draw_samples(
 ) -> tuple[Tensor, Tensor]:
     """Returns samples x (count, patches, d) and their classes y.
 
-    One patch of each, at a random place, is o1 (y = +1) or o2 (y = -1) of `patterns` (2, d); the others are random unit
-    vectors. Each has Gaussian noise of about the length `noise`.
+    One patch of each, at a random position, is o1 (y = +1) or o2 (y = -1) of `patterns` (2, d); the others are random
+    unit vectors. Every patch has Gaussian noise of about the length `noise`.
     """
     dimension = patterns.shape[1]
     x = torch.nn.functional.normalize(torch.randn(count, patches, dimension, generator=random), dim=-1)
     label = torch.arange(count) % 2
-    places = torch.randint(patches, (count,), generator=random)
-    x[torch.arange(count), places] = patterns[label]
+    positions = torch.randint(patches, (count,), generator=random)
+    x[torch.arange(count), positions] = patterns[label]
     return x + noise / dimension**0.5 * torch.randn(x.shape, generator=random), 1.0 - 2 * label
 
 
 def main(seed: int = 0, steps: int = 60, batch: int = 20) -> None:
-    """Trains a mixture of four experts, and prints its accuracy and what each router has found."""
+    """Trains a mixture of four experts, and prints its accuracy and the cosines of each router with the patterns."""
     random = torch.Generator().manual_seed(seed)
     patterns = torch.eye(32)[:2]
     x, y = draw_samples(200, 16, patterns, 0.3, random)
-    unseen, their_y = draw_samples(1000, 16, patterns, 0.3, random)
-    mixture = new_mixture(experts=4, neurons=40, kept=6, dimension=32, random=random)
+    test_x, test_y = draw_samples(1000, 16, patterns, 0.3, random)
+    mixture = new_mixture(experts=4, neurons=40, patches_per_expert=6, dimension=32, random=random)
     for number in range(1, steps + 1):
-        chosen = torch.randint(len(x), (batch,), generator=random)
-        step(mixture, x[chosen], y[chosen], learning_rate=5.0)
+        drawn = torch.randint(len(x), (batch,), generator=random)
+        step(mixture, x[drawn], y[drawn], learning_rate=5.0)
         if number % 10 == 0:
-            accuracy = (forward(mixture, unseen).f * their_y > 0).float().mean()
+            accuracy = (forward(mixture, test_x).f * test_y > 0).float().mean()
             print(f"step {number}: right in {100 * accuracy:.0f} % of 1,000 new samples")
     cosines = torch.nn.functional.normalize(mixture.routers, dim=-1) @ patterns.T
     for expert, (first, second) in enumerate(cosines.tolist(), 1):

@@ -314,7 +314,7 @@ NOTEBOOKS = (
 
 
 def notebook_of(name: str) -> Notebook | None:
-    """The notebook that explains a module, function or class of the library; None where none does.
+    """Returns the notebook that explains a module, function or class of the library; None where none does.
 
     Args:
       name: its full name: "moe_lab.patch_routing.figures.phase_map". What names most of it counts.

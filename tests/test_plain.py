@@ -43,9 +43,9 @@ def test_the_library_takes_the_same_step(**sizes: int) -> None:
     mixture, x = drawn(**sizes)
     k, labels = len(mixture.outputs), torch.arange(len(x)) % 2
     weights = torch.cat((mixture.hidden.flatten(0, 1), mixture.routers))[None]
-    outputs = mixture.outputs.reshape(1, -1, 1) / mixture.kept
+    outputs = mixture.outputs.reshape(1, -1, 1) / mixture.patches_per_expert
     rate = torch.full((1, 1, 1), 0.7, dtype=x.dtype)
-    rules = JointRules(by_expert(outputs, [k]), torch.tensor([mixture.kept]), rate)
+    rules = JointRules(by_expert(outputs, [k]), torch.tensor([mixture.patches_per_expert]), rate)
     moved, _ = joint_step(weights, x[None], labels[None], rules)
     plain.step(mixture, x, 1.0 - 2 * labels.double(), learning_rate=0.7)
     expected = torch.cat((mixture.hidden.flatten(0, 1), mixture.routers))

@@ -149,7 +149,7 @@ def test_values_of_a_wrong_type_or_no_choice_are_refused(kind):
 
 @EACH_CONFIG
 def test_unknown_names_and_changes_are_refused(kind):
-    start = f"{kind.called()} has no parameter 'velocity': it takes "
+    start = f"{kind.call_name()} has no parameter 'velocity': it takes "
     names = ", ".join(kind.model_fields)
     assert _refused(kind, velocity=1) == start + (names if kind is not VMoEConfig else brief(names, 300 - len(start)))
     made, (name, *_) = kind(**PARTS.get(kind, {})), kind.knobs()

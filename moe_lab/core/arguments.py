@@ -71,7 +71,7 @@ class _Modules(dict[str, Any]):
 
 
 def _converted(value: Any, fitting: Any) -> bool:
-    """Whether pydantic read a Config from a mapping, or a number or text from what the function would get as it is."""
+    """Whether pydantic converted an argument: a mapping to a Config, or a value to a number or text."""
     if isinstance(fitting, Config) or isinstance(value, bytes):
         return not isinstance(value, Config)
     return isinstance(value, str) and isinstance(fitting, int | float)

@@ -34,7 +34,7 @@ class ArrayConfig(Config):
         return hash(self._identity)
 
     def code(self) -> str:
-        """A call that needs the arrays; `record` holds their hashes."""
+        """Returns a call that needs the arrays; `record` holds their hashes."""
         arguments = [
             f"{name}={name}" if isinstance(value, np.ndarray) else f"{name}={value!r}"
             for name, field in type(self).model_fields.items()
@@ -43,21 +43,21 @@ class ArrayConfig(Config):
         return f"{type(self).__name__}({', '.join(arguments)})"
 
 
-def tests_of(share: float, samples: int) -> int:
-    """How many of some samples are test samples: their share, but at least one, and not all."""
+def held_out_count(share: float, samples: int) -> int:
+    """Returns the number of test samples for a share of all samples: at least one, and not all."""
     return min(max(1, round(share * samples)), samples - 1)
 
 
-def division(seed: int, trial: int, samples: int) -> np.ndarray:
-    """A trial's own order of the samples; its first ones are test samples."""
+def split_order(seed: int, trial: int, samples: int) -> np.ndarray:
+    """Returns a random order of the samples for a trial, the test samples first."""
     return stream(seed, trial, "division").permutation(samples)
 
 
-def numbers(name: str, values: Any) -> np.ndarray:
-    """Values as an array of finite numbers.
+def finite_array(name: str, values: Any) -> np.ndarray:
+    """Converts values to an array of finite numbers.
 
     Raises:
-      ConfigError: they are none.
+      ConfigError: they cannot be converted.
     """
     try:
         array = np.array(values, dtype=np.float64)
@@ -67,15 +67,15 @@ def numbers(name: str, values: Any) -> np.ndarray:
     return array
 
 
-def whole_numbers(names: str, values: Any) -> np.ndarray | None:
-    """Values as an array (samples,) of whole numbers; None stays None.
+def integer_array(names: str, values: Any) -> np.ndarray | None:
+    """Converts values to an array (samples,) of whole numbers; None stays None.
 
     Raises:
-      ConfigError: they are none.
+      ConfigError: they cannot be converted.
     """
     if values is None:
         return None
-    array = numbers(names, values)
+    array = finite_array(names, values)
     proper = array.ndim == 1 and bool((array == np.round(array)).all()) and bool((np.abs(array) < 2**31).all())
     require(proper, f"{names} must be arrays (samples,) of whole numbers", shape=array.shape)
     return array.astype(np.int64)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import ConfigDict, ValidationError
 
 from moe_lab.core.errors import InputError
-from moe_lab.core.knobs import Declared, knob
+from moe_lab.core.knobs import ParameterSet, knob
 from moe_lab.core.sentences import MOST, brief, sentence, shown, together
 from moe_lab.core.signatures import describe
 from moe_lab.core.words import with_article
@@ -52,7 +52,7 @@ def symbols_of(names: Iterable[str], package: str) -> dict[str, str]:
     return symbols
 
 
-class Config(Declared):
+class Config(ParameterSet):
     """An immutable set of declared parameters, validated on construction.
 
     Attributes:
@@ -122,11 +122,11 @@ class RunConfig(Config):
     operations: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def called(cls) -> str:
+    def call_name(cls) -> str:
         return cls.function
 
     @property
-    def numbers(self) -> float:
+    def numbers_per_step(self) -> float:
         """Numbers that a step of all trials reads and computes: device="auto" is a GPU where they are many."""
         return 0.0
 
@@ -141,11 +141,11 @@ class RunConfig(Config):
         return list(range(self.first_trial, self.first_trial + self.trials))
 
     def code(self) -> str:
-        """The call of `function` that performs this run."""
+        """Returns the call of `function` that performs this run."""
         return f"{self.function}({', '.join([self.model.code(), self.task.code(), *self._settings()])})"
 
     def constructor_code(self) -> str:
-        """The Python expression that makes this RunConfig."""
+        """Returns the Python expression that makes this RunConfig."""
         given = [f"model={self.model.code()}", f"task={self.task.code()}", *self._settings()]
         return f"{type(self).__name__}({', '.join(given)})"
 
@@ -160,7 +160,7 @@ class RunConfig(Config):
         ]
 
     def record(self) -> dict[str, Any]:
-        """The run as plain values for files; `kind` names the class of its model, of its task and of any other part."""
+        """Returns the run as plain values for files; `kind` names the class of its model, task and other parts."""
         plain = self.model_dump(mode="json", serialize_as_any=True)  # also what subclasses declare
         parts = {name: part for name in plain if isinstance(part := getattr(self, name), Config)}
         return plain | {name: {"kind": type(part).__name__, **plain[name]} for name, part in parts.items()}

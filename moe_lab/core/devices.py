@@ -20,8 +20,8 @@ from moe_lab.core.errors import OperationError
 
 AUTO, CPU, GPU = "auto", "cpu", "cuda"
 WORTH_A_GPU = 10_000_000
-"""Numbers that a step must touch (`RunConfig.numbers`) for "auto" to be the GPU. Reasoned, not measured: no GPU has run
-this code yet.
+"""Numbers that a step must touch (`RunConfig.numbers_per_step`) for "auto" to be the GPU. Reasoned, not measured: no
+GPU has run this code yet.
 
 A step of the rooms is 40 to 60 kernels. Replayed as a captured graph (graphs.py), each takes a GPU a few microseconds
 however little it does: .2 to .3 ms a step. One thread of a CPU takes .3 to 1 ns for a number (the steps of

@@ -26,7 +26,7 @@ class MissingFileError(UserError, FileNotFoundError):
 
 
 class OperationError(UserError, RuntimeError):
-    """What was asked for cannot be carried out here: a package, a device, memory or a right is missing, say."""
+    """The request cannot be carried out here: a package, a device, memory or a permission is missing, for example."""
 
 
 def traced(error: BaseException) -> bool:

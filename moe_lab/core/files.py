@@ -33,7 +33,7 @@ def named(path: Path) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Why the system refuses a file: its words, or Python's own ("embedded null byte")."""
+    """Returns why the system refuses a file: its message, or Python's own ("embedded null byte")."""
     return getattr(error, "strerror", None) or str(error)
 
 
@@ -55,7 +55,7 @@ def writable_folder(folder: Path | str) -> Path:
 
 
 def cache_folder(kind: str) -> Path:
-    """Where downloads and trained models go when no folder is named.
+    """Returns where downloads and trained models go when no folder is named.
 
     Args:
       kind: a name of the folder in the one that MOE_LAB_CACHE names, or in the user's cache.
@@ -139,7 +139,7 @@ def plain(value: Any) -> Any:
 
 
 def netcdf(dataset: xarray.Dataset) -> bytes:
-    """A Dataset as the content of a .nc file; nested attributes become JSON text."""
+    """Returns a Dataset as the content of a .nc file; nested attributes become JSON text."""
     flat = dataset.copy()
     flat.attrs = {str(key): _attribute(value) for key, value in dataset.attrs.items()}
     for variable in flat.variables.values():
@@ -150,7 +150,7 @@ def netcdf(dataset: xarray.Dataset) -> bytes:
 
 
 def from_netcdf(content: bytes) -> xarray.Dataset:
-    """The Dataset in the content of a .nc file.
+    """Reads a Dataset from the content of a .nc file.
 
     Raises:
       OSError, ValueError: the content is damaged.

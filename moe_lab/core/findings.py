@@ -37,7 +37,7 @@ class Finding:
 
 
 def judged(met: bool, true: bool) -> State:
-    """The state of a statement whose assumption is met or not, and whose conclusion is true or not."""
+    """Returns the state of a statement, given whether its assumption is met and its conclusion true."""
     if not met:
         return "assumption not met"
     return "holds" if true else "fails"

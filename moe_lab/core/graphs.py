@@ -33,7 +33,7 @@ def on_accelerator(device: torch.device) -> bool:
 
 @contextmanager
 def as_on_accelerator() -> Iterator[None]:
-    """Has the CPU take the form for accelerators too, slower but with the same results, to test and to compare it."""
+    """Makes the CPU take the accelerators' code paths, slower but with the same results, for tests and comparisons."""
     before = _AS_ON_ACCELERATOR.set(True)
     try:
         yield

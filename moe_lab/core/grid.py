@@ -44,7 +44,7 @@ def checked_axes(axes: Mapping[str, Iterable[Any]]) -> dict[str, list[Any]]:
 
 
 def points_of(axes: Mapping[str, Sequence[Any]]) -> list[Point]:
-    """The grid points of some axes; the last axis changes fastest."""
+    """Returns the grid points of some axes; the last axis changes fastest."""
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 

@@ -24,7 +24,7 @@ class Interrupted(Exception):  # noqa: N818 (no error, as StopIteration is none)
 
 @contextmanager
 def interrupted_when(unwanted: Callable[[], bool]) -> Iterator[None]:
-    """Context manager in which a run of this thread raises Interrupted at its next step once `unwanted()` is True."""
+    """Makes a run of this thread raise Interrupted at its next step once `unwanted()` is True."""
     before = _unwanted.set(unwanted)
     try:
         yield

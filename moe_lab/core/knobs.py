@@ -78,7 +78,7 @@ def knob(
 
 
 def bounds_of(field: Any) -> dict[str, float]:
-    """The declared bounds of a field, by rule: "ge" (at least), "gt" (more than), "le" (at most), "lt" (less than)."""
+    """Returns the declared bounds of a field: "ge" (at least), "gt" (more than), "le" (at most), "lt" (less than)."""
     return {
         rule: limit
         for constraint in field.metadata
@@ -107,7 +107,7 @@ def _knob_of(name: str, field: Any) -> Knob:
     )
 
 
-class Declared(BaseModel):
+class ParameterSet(BaseModel):
     """A set of parameters, some of them declared with `knob`. See `Config`, which adds what happens to wrong values."""
 
     @classmethod
@@ -116,6 +116,6 @@ class Declared(BaseModel):
         return {name: _knob_of(name, field) for name, field in cls.model_fields.items() if _about(field) is not None}
 
     @classmethod
-    def called(cls) -> str:
-        """The name of what a user calls to give these values."""
+    def call_name(cls) -> str:
+        """Returns the name of the function or class that a user calls with these values."""
         return cls.__name__

@@ -21,23 +21,23 @@ _TOGETHER = 0.8
 
 @dataclass(frozen=True)
 class Need:
-    """Bytes that a run takes on its device.
+    """Bytes of memory that a run needs on its device.
 
     Attributes:
-      each: of every trial at once.
-      whole: however many trials there are.
+      per_trial: for each trial that trains at the same time.
+      shared: for any number of them.
     """
 
-    each: float
-    whole: float = 0.0
+    per_trial: float
+    shared: float = 0.0
 
     def of(self, trials: int) -> float:
-        """Bytes of so many trials at once."""
-        return self.whole + trials * self.each
+        """Returns the bytes of some trials at once."""
+        return self.shared + trials * self.per_trial
 
 
 def free_bytes(device: torch.device) -> float:
-    """The memory that is free on a device, with what torch holds there and does not use; infinite on a CPU."""
+    """Returns the free memory of a device, with what torch has reserved and does not use; infinite on a CPU."""
     if device.type == "cuda":
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return float(torch.cuda.mem_get_info(device)[0] + unused)
@@ -47,7 +47,7 @@ def free_bytes(device: torch.device) -> float:
 
 
 def trials_at_once(need: Need, trials: int, device: torch.device) -> int:
-    """How many of some trials fit on a device together.
+    """Returns how many trials fit on a device together, at most `trials`.
 
     Raises:
       RuntimeError: not one does.
@@ -57,11 +57,11 @@ def trials_at_once(need: Need, trials: int, device: torch.device) -> int:
         return trials
     if need.of(1) > room:
         raise OperationError(_refusal(need.of(1), 1, device))
-    return int((room - need.whole) // need.each)
+    return int((room - need.shared) // need.per_trial)
 
 
 def trials_in_groups(need: Need, trials: int, device: torch.device) -> int:
-    """How many trials a group has where all groups of a run stay on the device, each to be advanced in its turn.
+    """Returns the trials per group where all groups of a run stay on the device and advance in turn.
 
     Raises:
       RuntimeError: the groups do not fit.

@@ -84,7 +84,7 @@ def plain(value: Any) -> Any:
 
 
 def described(array: np.ndarray) -> dict[str, Any]:
-    """An array in records: its shape, type and a hash of what it holds, not the numbers."""
+    """Describes an array in records by its shape, type and a hash of its content."""
     held = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
     return {"shape": list(array.shape), "dtype": str(array.dtype), "sha256": held}
 

@@ -12,7 +12,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from moe_lab.core.knobs import Declared, titled
+from moe_lab.core.knobs import ParameterSet, titled
 
 MOST = 300
 """Characters that a message should have."""
@@ -99,7 +99,7 @@ def _more(left: int) -> str:
     return f"; and {left} more" if left else ""
 
 
-def sentence(cls: type[Declared], problem: ErrorDetails) -> str:
+def sentence(cls: type[ParameterSet], problem: ErrorDetails) -> str:
     """Returns one sentence for a pydantic error: the rule and the value received."""
     kind, context = problem["type"], problem.get("ctx") or {}
     if kind == "value_error":
@@ -108,7 +108,7 @@ def sentence(cls: type[Declared], problem: ErrorDetails) -> str:
     knobs = cls.knobs()
     if kind == "extra_forbidden":
         symbols = {known: knobs[known].symbol if known in knobs else "" for known in cls.model_fields}
-        return no_parameter(cls.called(), name, symbols)
+        return no_parameter(cls.call_name(), name, symbols)
     declared = knobs.get(name)
     title, symbol = (declared.title, declared.symbol or name) if declared else (name, name)
     annotation = cls.model_fields[name].annotation if name in cls.model_fields else None

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 
 from pydantic_core import PydanticUndefined
 
-from moe_lab.core.knobs import Declared, Knob, bounds_of
+from moe_lab.core.knobs import Knob, ParameterSet, bounds_of
 from moe_lab.registry import notebook_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def notebook_sentence(name: str) -> str:
-    """The sentence that leads from a part of the library to its notebook, as in `registry.notebook_of`; "" for none."""
+    """Returns "See notebook 02, ..." for a part of the library that a notebook explains; "" for others."""
     notebook = notebook_of(name)
     return "" if notebook is None else f"See notebook {notebook.number}, {notebook.title}."
 
@@ -32,16 +32,16 @@ def with_notebook(thing: Function) -> Function:
     return thing
 
 
-def parameter_line(config: type[Declared], knob: Knob) -> str:
-    """A parameter in a line: "experts: k · experts (default 8; from 1 to 1024)"."""
+def parameter_line(config: type[ParameterSet], knob: Knob) -> str:
+    """Returns a line on a parameter: "experts: k · experts (default 8; 1 to 1024)"."""
     about = [f"default {shown}"] if (shown := _default(knob.default)) else []
     about += [limits] if (limits := limits_of(config, knob)) else []
     label = knob.meaning if knob.symbol == knob.name else knob.label
     return f"{knob.name}: {label}" + (f" ({'; '.join(about)})" if about else "")
 
 
-def limits_of(config: type[Declared], knob: Knob) -> str:
-    """The allowed values of a knob: "2 to 1024", "more than 0", "one of digits, mnist", "such as 6, 7"; "" for any."""
+def limits_of(config: type[ParameterSet], knob: Knob) -> str:
+    """Returns the allowed values of a knob: "2 to 1024", "more than 0", "one of digits, mnist"; "" for any."""
     if knob.choices:
         return "one of " + ", ".join(str(choice) for choice in knob.choices)
     if isinstance(knob.default, tuple):
@@ -61,7 +61,7 @@ def _number(limit: float) -> str:
     return f"{limit:,.0f}" if 1e4 <= limit <= 1e9 else f"{limit:g}"
 
 
-def describe(config: type[Declared]) -> None:
+def describe(config: type[ParameterSet]) -> None:
     """Writes the parameters of a Config into its docstring and, with plain types, into its signature.
 
     The docstring ends with the notebook that explains it.
@@ -74,8 +74,8 @@ def describe(config: type[Declared]) -> None:
         with_notebook(config)
 
 
-def with_settings_of(run: type[Declared]) -> Callable[[Function], Function]:
-    """Gives a function of (model, task, **settings) the names, defaults and meanings of the settings of a Run.
+def with_settings_of(run: type[ParameterSet]) -> Callable[[Function], Function]:
+    """Adds the settings of a Run to the signature and docstring of a function of (model, task, **settings).
 
     They are in its signature and docstring; the function itself stays as it is.
     """
@@ -92,8 +92,8 @@ def with_settings_of(run: type[Declared]) -> Callable[[Function], Function]:
     return described
 
 
-def parameters_of(config: type[Declared], without: Collection[str] = ()) -> list[Parameter]:
-    """The parameters of a Config as keyword-only parameters of a function, with their types and defaults."""
+def parameters_of(config: type[ParameterSet], without: Collection[str] = ()) -> list[Parameter]:
+    """Returns the parameters of a Config as keyword-only parameters of a function, with their types and defaults."""
     return [
         Parameter(
             name,
@@ -106,7 +106,7 @@ def parameters_of(config: type[Declared], without: Collection[str] = ()) -> list
     ]
 
 
-def _with_list(doc: str, title: str, config: type[Declared], knobs: Iterable[Knob]) -> str:
+def _with_list(doc: str, title: str, config: type[ParameterSet], knobs: Iterable[Knob]) -> str:
     """A docstring with a further section at its end."""
     lines = "".join(f"      {parameter_line(config, knob)}\n" for knob in knobs)
     return f"{doc.rstrip()}\n\n    {title}:\n{lines}    "

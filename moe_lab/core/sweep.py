@@ -217,7 +217,7 @@ def _elsewhere(
 
 
 def _work(plan: _Plan, indices: list[int], points: list[Point]) -> list[_Result | _Failed | _Left]:
-    """One batch in a worker. It keeps its own results where it can, so that nothing finished waits for the consumer."""
+    """Computes one batch in a worker, which stores its own results if it can, so that none waits for the consumer."""
     import torch
 
     torch.set_num_threads(1)

@@ -127,8 +127,8 @@ class Learner(ABC):
       like: a tensor with the device and the dtype of the training.
 
     Attributes:
-      loss: (T,) of the last step, before that changed anything.
-      steps: (T,) that each trial has taken.
+      loss: (T,) loss of the last batch, before its step.
+      steps: (T,) steps that each trial has taken.
       active: (T,) False once a trial has stopped by itself; its steps must then change nothing.
     """
 
@@ -150,7 +150,7 @@ class Learner(ABC):
         """Takes one exact step on the inputs, in place. On an accelerator it must not wait for the device."""
 
     def inputs(self, steps: int) -> Iterator[tuple[Tensor, ...]]:
-        """Yields what each of the next steps is given, such as samples or random numbers; by default nothing."""
+        """Yields the inputs of each of the next steps, such as samples or random numbers; by default none."""
         return repeat((), steps)
 
     def measure(self, whole: bool) -> dict[str, Tensor]:
@@ -295,7 +295,7 @@ def collect(run: Iterable[Snapshot]) -> xarray.Dataset:
 
 
 def _snapshots(run: Iterable[Any]) -> Iterator[Snapshot]:
-    """Yields what a run gives, where that is Snapshots."""
+    """Yields the Snapshots of a run, and refuses anything else."""
     for one in run:
         require(isinstance(one, Snapshot), "a run must give Snapshots", run=one)
         yield one

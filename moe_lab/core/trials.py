@@ -49,17 +49,17 @@ def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:
 
 
 def device_and_dtype(run: RunConfig, numbers: float | None = None) -> tuple[torch.device, torch.dtype]:
-    """The device and the dtype of a run.
+    """Returns the device and the dtype of a run.
 
     A run that needs an operation which an MPS device lacks goes to the CPU, with a warning the first time.
 
     Args:
-      numbers: that a step touches where it is not this run's alone (`RunConfig.numbers`).
+      numbers: that a step touches where it is not this run's alone (`RunConfig.numbers_per_step`).
 
     Raises:
       ValueError, RuntimeError: as `moe_lab.core.devices.choose` and `choose_dtype`.
     """
-    touched = (run.numbers if numbers is None else numbers) if run.device == AUTO else 0.0
+    touched = (run.numbers_per_step if numbers is None else numbers) if run.device == AUTO else 0.0
     device = choose(run.device, touched)
     if device.type == "mps" and (lacks := missing_operation(device, run.operations)):
         warn_once(f"the MPS device has no {lacks}, so that this run computes on the CPU")
@@ -74,7 +74,7 @@ def device_labels(runs: Iterable[RunConfig]) -> str:
 
 @lru_cache
 def missing_operation(device: torch.device, operations: tuple[str, ...]) -> str:
-    """The first of some functions of torch, such as "linalg.eigh", that a device does not have; "" if it has all."""
+    """Returns the first function of torch that a device lacks, such as "linalg.eigh"; "" if it has all."""
     square = torch.eye(2, device=device)
     for name in operations:
         try:

@@ -55,7 +55,7 @@ def unordered(
 
 @contextmanager
 def on_cluster(address: str) -> Iterator[None]:
-    """Context manager that routes joblib's work (jobs=None) to the workers of a Dask scheduler, if an address is given.
+    """Routes joblib's work (jobs=None) to the workers of a Dask scheduler, if an address is given.
 
     Raises:
       RuntimeError: dask.distributed is not installed, or the scheduler does not answer.

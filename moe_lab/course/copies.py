@@ -59,7 +59,7 @@ class Copied:
 
 
 def notebooks_folder() -> Path:
-    """Where the notebooks are: inside an installed package, or in the checkout that the package is imported from.
+    """Returns the folder of the notebooks: inside an installed package, or in the checkout that is imported.
 
     Raises:
       FileNotFoundError: they are in neither place.
@@ -72,7 +72,7 @@ def notebooks_folder() -> Path:
 
 
 def for_students(notebook: Mapping[str, Any]) -> dict[str, Any]:
-    """A notebook as students open it: without outputs from its first question on, set-up cell and badges.
+    """Returns a notebook as students open it: without outputs from its first question on, set-up cell and badges.
 
     Args:
       notebook: as JSON has it; not changed.
@@ -94,7 +94,7 @@ def asks(cell: Mapping[str, Any]) -> bool:
 
 
 def as_copied(path: Path) -> bytes:
-    """What a copy of one of the course's files holds."""
+    """Returns the content of a student's copy of one of the course's files."""
     content = path.read_bytes()
     if path.suffix != ".ipynb":
         return content
@@ -127,7 +127,7 @@ def copy_course(folder: Path, source: Path | None = None) -> Copied:
 
 
 def _files(source: Path) -> list[Path]:
-    """The notebooks and whatever lies beside them, without their .py twins and the folder's page on GitHub."""
+    """Returns the notebooks and the files beside them, without their .py twins and the folder's page on GitHub."""
     found = (path for path in source.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc"))
     found = (path for path in found if path.name != "README.md")
     return sorted(path for path in found if not any(part.startswith(".") for part in path.relative_to(source).parts))

@@ -191,7 +191,7 @@ def _netcdf(results: Mapping[tuple[str, str], Result], seed: int) -> bytes:
 
 
 def summary(results: Mapping[tuple[str, str], Result], seed: int) -> xr.Dataset:
-    """The final values of all runs: test_accuracy(task, model, trial) and coverage(task, model, trial, class)."""
+    """Returns the final test_accuracy(task, model, trial) and coverage(task, model, trial, class) of all runs."""
     tasks, models = (list(dict.fromkeys(key[part] for key in results)) for part in (0, 1))
     first = next(iter(results.values())).data
     trials, classes = first.sizes["trial"], first.sizes["class"]

@@ -55,7 +55,7 @@ def draw(results: Results, samples: Mapping[str, int], scale: float = 1.5) -> Fi
 
 
 def caption(results: Results, samples: Mapping[str, int]) -> str:
-    """What the picture shows, in a sentence."""
+    """Returns a sentence on what the picture shows."""
     parts, reach = [], []
     for task, words in {"patterns": "patterns", "digits": "digits"}.items():
         means = " / ".join(_mean(results[task, model]["test_accuracy"]) for model in _NAMES)

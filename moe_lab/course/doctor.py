@@ -47,7 +47,7 @@ def report(data: Path | None = None) -> None:
 
 
 def installed() -> list[Row]:
-    """The version of each package that moe_lab and its Labs need, or what is missing."""
+    """Returns the version of each package that moe_lab and its Labs need, or what is missing."""
     rows = []
     for extra in ("", "lab"):
         for name, wanted in required(extra):
@@ -73,7 +73,7 @@ def _will_run(extra: str) -> str:
 
 
 def required(extra: str) -> list[tuple[str, str]]:
-    """The packages of an extra, or of moe_lab itself for "", each with its versions."""
+    """Returns the packages of an extra, or of moe_lab itself for "", each with its versions."""
     found = []
     for requirement in importlib.metadata.requires("moe-lab") or []:
         name, rest = _split(requirement)
@@ -99,7 +99,7 @@ def _split(requirement: str) -> tuple[str, str]:
 
 
 def device() -> list[Row]:
-    """The device that "auto" chooses, and the processors that torch will use."""
+    """Returns the device that "auto" chooses, and the processors that torch will use."""
     import torch
 
     from moe_lab.core.devices import label_of
@@ -108,7 +108,7 @@ def device() -> list[Row]:
 
 
 def data_sets(folder: Path | None) -> list[Row]:
-    """Which data sets are present, and where."""
+    """Returns which data sets are present, and where."""
     from moe_lab.datasets import mnist
 
     place = mnist.cache_folder() if folder is None else folder

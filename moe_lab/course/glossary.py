@@ -80,7 +80,7 @@ class Entry:
 
 
 def configs(room: str) -> tuple[type[Config], ...]:
-    """The public Configs that a room declares, by name."""
+    """Returns the public Configs that a room declares, by name."""
     found = {
         value.__name__: value
         for module in _modules(room)
@@ -92,7 +92,7 @@ def configs(room: str) -> tuple[type[Config], ...]:
 
 @cache
 def entries() -> tuple[Entry, ...]:
-    """Every knob that has a symbol, and the terms of `TERMS`; by symbol, then in the order of the rooms."""
+    """Returns every knob that has a symbol, and the terms of `TERMS`; by symbol, then in the order of the rooms."""
     merged: dict[tuple[str, str, str, str, str], list[type[Config]]] = {}
     for room in ROOMS:
         for config in configs(room):
@@ -116,7 +116,7 @@ def entries() -> tuple[Entry, ...]:
 
 
 def table() -> pd.DataFrame:
-    """The meanings of all symbols, each once, with the notebook that explains it first, in the order of notebooks."""
+    """Returns the meanings of all symbols, each once, in the order of the notebooks that explain them first."""
     import pandas as pd
 
     first: dict[tuple[str, str], str] = {}
@@ -130,7 +130,7 @@ def table() -> pd.DataFrame:
 
 
 def code_names() -> pd.DataFrame:
-    """Where the library declares each symbol, and which values it allows; by symbol, then in the order of the rooms."""
+    """Returns where the library declares each symbol, and its allowed values; by symbol, then by room."""
     import pandas as pd
 
     rows = [(entry.written, entry.room, ", ".join(entry.places), entry.bounds) for entry in entries()]
@@ -138,7 +138,7 @@ def code_names() -> pd.DataFrame:
 
 
 def as_html() -> str:
-    """Both tables for a notebook, the names in code folded away."""
+    """Returns both tables for a notebook, the names in code folded away."""
     return f"{_html(table())}<details><summary>Names in code</summary>{_html(code_names())}</details>"
 
 

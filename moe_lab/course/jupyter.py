@@ -24,7 +24,7 @@ CONFIG = Path(__file__).resolve().parent / "jupyter_config"
 
 
 def missing() -> list[str]:
-    """The modules that the course needs and that are not installed."""
+    """Returns the modules that the course needs and that are not installed."""
     return [name for name in NEEDED if importlib.util.find_spec(name) is None]
 
 

@@ -15,7 +15,7 @@ NEEDED = ("ipywidgets", "anywidget")
 
 
 def open_page(phases: bool = False, out: Path | None = None) -> str:
-    """Writes a page, whole or not at all, and opens it in a browser where no other place was asked for.
+    """Writes a page, whole or not at all, and opens it in a browser unless a path is given.
 
     Args:
       phases: whether it is the map of l and N, in place of router alignment.

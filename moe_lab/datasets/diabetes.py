@@ -8,7 +8,7 @@ from moe_lab.datasets import Regression
 
 
 def load() -> Regression:
-    """All 442 patients, in scikit-learn's order, with the measurements in their own units.
+    """Returns all 442 patients, in scikit-learn's order, with the measurements in their own units.
 
     References: Efron, Hastie, Johnstone and Tibshirani, Least Angle Regression, Annals of Statistics, 2004.
     """

@@ -15,7 +15,7 @@ FILE = Path("datasets/data/digits.csv.gz")
 
 
 def load() -> Images:
-    """All 1797 digits in float64, in scikit-learn's order; there is no official split.
+    """Returns all 1797 digits in float64, in scikit-learn's order; there is no official split.
 
     scikit-learn's grey values run from 0 to 16; dividing by 16 loses nothing.
 

@@ -44,13 +44,13 @@ _CORRUPT = (gzip.BadGzipFile, EOFError, zlib.error)
 
 
 def cache_folder() -> Path:
-    """Where downloads go when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
+    """Returns where downloads go when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
     return files.cache_folder("mnist")
 
 
 @checked
 def find(root: Path | str | None = None) -> dict[str, tuple[Path, Path]]:
-    """The pairs ("train", "t10k") that a folder holds, as paths of images and labels; no file is opened.
+    """Returns the pairs ("train", "t10k") that a folder holds, as paths of images and labels; no file is opened.
 
     Args:
       root: the folder; None for the cache.

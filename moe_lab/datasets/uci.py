@@ -127,7 +127,7 @@ def load(name: str, path: Path | str | None = None, *, download: bool = False) -
 
 
 def cache_folder() -> Path:
-    """Where downloads go when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
+    """Returns where downloads go when no folder is named: the folder in MOE_LAB_CACHE, or the user's cache."""
     return files.cache_folder("uci")
 
 

@@ -101,7 +101,7 @@ class Pictures:
         return self
 
     def kind_of(self, data: xr.Dataset) -> Kind:
-        """How a Dataset is shown."""
+        """Returns how a Dataset is shown."""
         return self.kinds[figure_of(data, self.papers, self.kinds)]
 
     @checked
@@ -128,7 +128,7 @@ def side_by_side(count: int, left: float, right: float, top: float, height: floa
 
 
 def panels_of(axes: Any, count: int) -> list[Axes]:
-    """One Axes or an array of them as a list.
+    """Returns one Axes or an array of them as a list.
 
     Raises:
       ValueError: there are more or fewer than `count`.

@@ -59,7 +59,7 @@ def decades(values: np.ndarray) -> tuple[float, float]:
 
 
 def plain_numbers(axes: Axes) -> None:
-    """Ticks at 1, 2 and 5 of each decade (and at more on short axes), written as plain numbers."""
+    """Sets ticks at 1, 2 and 5 of each decade (more on short axes), written as plain numbers."""
     low, high = axes.get_ylim()
     few = high / low < 10
     bases = (1, 1.5, 2, 3, 4, 5, 6, 8) if few else (1, 2, 5)

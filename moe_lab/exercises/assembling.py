@@ -62,7 +62,7 @@ def assemble(
     mixture: object,
     logistic_loss: object,
 ) -> Assembled:
-    """Puts the learner's steps together; the course's stand in for those that are not right yet.
+    """Combines the learner's steps; the course's replace those that are not right yet.
 
     A step must be right, and be computed by torch, so that autograd sees through it.
     """

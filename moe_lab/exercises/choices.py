@@ -79,7 +79,7 @@ def _gates_case(about: str, scores: np.ndarray, count: int) -> Case:
 
 
 def check_slot_inputs(slot_inputs: object) -> Verdict:
-    """Checks `slot_inputs(scores, tokens)`: what the slots of soft MoE take in, (slots, d).
+    """Checks `slot_inputs(scores, tokens)`: the inputs of soft MoE's slots, (slots, d).
 
     scores is (tokens, slots), tokens (tokens, d).
     """

@@ -118,7 +118,7 @@ def judge(
 
 
 def _advice(error: Exception, arguments: Sequence[Any]) -> str:
-    """What to do about an error of which the cause is known: a missing import, or torch used on NumPy arrays."""
+    """Returns advice on an error with a known cause: a missing import, or torch used on NumPy arrays."""
     if isinstance(error, NameError) and error.name in _IMPORTS:
         return f"The name {error.name} is not imported: write `{_IMPORTS[error.name]}` above your function."
     arrays = any(isinstance(one, np.ndarray) for one in arguments)
@@ -129,7 +129,7 @@ def _advice(error: Exception, arguments: Sequence[Any]) -> str:
 
 
 def _so_far(exercise: str, answer: Any, hints: Sequence[str]) -> str:
-    """As many of the hints as there were different wrong results; the same cell run again learns nothing new."""
+    """Returns as many hints as there were different wrong results; the same cell run again gets no new one."""
     found = _numbers(answer)
     result, earlier = b"" if found is None else found.tobytes(), _wrong_results.setdefault(exercise, [])
     if result not in earlier:
@@ -146,7 +146,7 @@ def _open(exercise: str) -> Verdict:
 
 
 def _trouble(answer: Any, case: Case, formula: str, not_finite: str) -> Sequence[str] | None:
-    """What is wrong with an answer, as hints of which each says more than the one before; None when it is right."""
+    """Returns hints on a wrong answer, each more explicit than the one before; None for a right one."""
     if answer is None:
         return [f"Your function returns None {case.about}: is there a path without a return?"]
     found, expected = _numbers(answer), _numbers(case.expected)

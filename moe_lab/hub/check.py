@@ -110,7 +110,7 @@ class _Listener:
 
 
 def _answer(block: nn.Module, family: Family, experts: int, tokens: Tensor) -> tuple[Pairs, Tensor]:
-    """What a block answers, and who received which tokens."""
+    """Computes a block's outputs, and which experts received which tokens."""
     listener = _Listener(family, experts)
     if family.call == "dense":
         handle = block.get_submodule("router").register_forward_hook(listener.routed)

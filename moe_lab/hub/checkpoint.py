@@ -60,14 +60,14 @@ class Piece:
 
 @dataclass(frozen=True)
 class CheckpointPlan:
-    """What pruning a checkpoint will do; nothing has been written.
+    """A plan to prune a checkpoint; nothing has been written.
 
     Attributes:
       folder: the checkpoint.
       source: its family, layers and config.
       kept: the numbers of the experts that stay, ascending, by mixture-of-experts block.
       scores: the criterion's score of each expert, (E,), by block.
-      costs: what the model costs whole and pruned, see `hub.costs.costs_of`.
+      costs: the model's costs, whole and pruned, see `hub.costs.costs_of`.
       left_out: files of the folder that are not copied: weights in other formats, which would be those of the unpruned
         model, and hidden files.
     """
@@ -194,7 +194,17 @@ def plan_checkpoint(
     *,
     seed: int = 0,
 ) -> CheckpointPlan:
-    """Scores the experts of a checkpoint folder and chooses those that stay; writes nothing. As `prune_checkpoint`."""
+    """Scores the experts of a checkpoint folder and chooses those that stay; writes nothing.
+
+    Args:
+      folder, before, criterion, share, seed: as for `prune_checkpoint`.
+
+    Returns:
+      A plan whose `write` writes the pruned checkpoint.
+
+    Raises:
+      FileNotFoundError, ValueError, UndefinedCriterionError: as for `prune_checkpoint`.
+    """
     if isinstance(criterion, str):
         checked_name(criterion)
         rule = f"{criterion} needs tokens: load the model and use prune_experts with batches="

@@ -65,7 +65,7 @@ def run(
 
 
 def layers_table(plan: CheckpointPlan, criterion: str) -> Table:
-    """Each layer's experts, those kept, the scores of both, and its parameters before and after."""
+    """Returns each layer's experts, those kept, the scores of both, and its parameters before and after."""
     columns = zip(*(layer.name.split(".") for layer in plan.source.layers), strict=False)
     same = [column[0] for column in takewhile(lambda column: len(set(column)) == 1, columns)]
     shared = ".".join(same) if len(plan.source.layers) > 1 else ""  # long, and the same in each row
@@ -90,7 +90,7 @@ def layers_table(plan: CheckpointPlan, criterion: str) -> Table:
 
 
 def chance_table(plan: CheckpointPlan, criterion: str, share: float) -> Table:
-    """What the criterion keeps beside random choices of equally many experts: what chance alone would give."""
+    """Compares the experts that the criterion keeps with random choices of equally many."""
     own, others = choice(plan, plan.kept), random_choices(plan, share)
     table = Table(title="all layers: the criterion against chance")
     columns: tuple[tuple[str, Literal["left", "right"]], ...] = (
@@ -123,7 +123,7 @@ def write_plan(plan: CheckpointPlan, options: dict[str, Any], console: Console) 
 
 
 def costs_table(plan: CheckpointPlan) -> Table:
-    """What the model costs whole, rerouted and silent."""
+    """Returns the costs of the whole model, rerouted and silent."""
     table = Table(title="the whole model")
     table.add_column("")
     for way in plan.costs["way"].values:
@@ -134,7 +134,7 @@ def costs_table(plan: CheckpointPlan) -> Table:
 
 
 def parameters(plan: CheckpointPlan, layer: Layer) -> tuple[int, int]:
-    """The numbers that a block holds, before and after."""
+    """Returns the number of parameters of a block before and after pruning."""
     before = after = 0
     for name, role in layer.roles.items():
         size = math.prod(plan.folder.shape(name))

@@ -21,7 +21,7 @@ def costs_of(
     elements: Mapping[str, int],
     buffers: Collection[str] = (),
 ) -> xr.Dataset:
-    """What a model costs whole, and pruned in both ways.
+    """Computes the costs of a model, whole and pruned in both ways.
 
     Operations are two for each active parameter, one multiplication and one addition: those of the attention's scores,
     which depend on the length of the text, and look-ups of tokens are left out. Rerouted tokens are sent to as many

@@ -36,7 +36,7 @@ _BATCH, _DRAWS, _TUNED = 64, 4, ("router-norm-change", "random")
 
 
 def tiny_mixtral(width: int = 48, hidden: int = 32, seed: int = 0) -> Any:
-    """A Mixtral with random weights: two layers, eight experts each, of which a token gets two.
+    """Returns a Mixtral with random weights: two layers, eight experts each, of which a token gets two.
 
     Args:
       width: dimensions of a token.
@@ -63,7 +63,7 @@ def tiny_mixtral(width: int = 48, hidden: int = 32, seed: int = 0) -> Any:
 
 
 def questions(*rules: str) -> tuple[Int[Tensor, "N 3"], Int[Tensor, " N"]]:
-    """Every question of some rules, as tokens, and the answers.
+    """Returns every question of some rules, as tokens, and the answers.
 
     Raises:
       ValueError: there is no such rule.
@@ -80,7 +80,7 @@ def questions(*rules: str) -> tuple[Int[Tensor, "N 3"], Int[Tensor, " N"]]:
 
 
 def taught(model: nn.Module, *rules: str, steps: int, learning_rate: float = 3e-3, seed: int = 0) -> Any:
-    """A copy of a model after some steps of Adam on batches of 64 questions of some rules; all weights move."""
+    """Returns a copy of a model after some steps of Adam on batches of 64 questions of some rules; all weights move."""
     model = copy.deepcopy(model).train()
     asked, answers = questions(*rules)
     optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
@@ -95,7 +95,7 @@ def taught(model: nn.Module, *rules: str, steps: int, learning_rate: float = 3e-
 
 
 def accuracy(model: nn.Module, rule: str) -> float:
-    """The share of a rule's questions that a model answers correctly."""
+    """Returns the share of a rule's questions that a model answers correctly."""
     asked, answers = questions(rule)
     with torch.no_grad():
         return float((model(input_ids=asked, use_cache=False).logits[:, -1].argmax(-1) == answers).double().mean())

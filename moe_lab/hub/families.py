@@ -74,7 +74,7 @@ class Family:
     call: Literal["index", "dense", "one-hot"] = "index"
 
     def split(self, name: str) -> tuple[str, str] | None:
-        """The block that a tensor lies in, as it is named in memory, and its name there; None outside of blocks."""
+        """Returns a tensor's block, as it is named in memory, and its name in the block; None outside of blocks."""
         found = re.match(rf"(?P<layer>(?:.+\.)?)(?:{'|'.join(self.blocks)})\.(?P<rest>.+)$", name)
         if found is None:
             return None
@@ -84,7 +84,7 @@ class Family:
         return f"{layer}{self.blocks[0]}", found["rest"]
 
     def role(self, rest: str) -> Role | None:
-        """What a tensor of a block is; None if it is not declared."""
+        """Returns the role of a tensor of a block; None if it is not declared."""
         if rest in self.routers:
             return Role("router")
         if rest in self.beside:
@@ -97,7 +97,7 @@ class Family:
         return Role("shared") if re.match(_SHARED, rest) else None
 
     def renumbered(self, rest: str, number: int) -> str:
-        """The name of the same tensor of another expert."""
+        """Returns the name of the same tensor of another expert."""
         found = re.match(self.listed, rest)
         assert found is not None, rest
         return f"{rest[: found.start(1)]}{number}{rest[found.end(1) :]}"
@@ -105,7 +105,7 @@ class Family:
 
 @dataclass(frozen=True)
 class Role:
-    """What a tensor of a block is.
+    """The role of a tensor of a block.
 
     Attributes:
       kind: "router"; "sliced", with an entry for each expert; "listed", of one expert alone; "shared" by all tokens.
@@ -251,7 +251,7 @@ def family_of(model_type: str) -> Family:
 
 
 def transformers() -> ModuleType:
-    """The library, which is imported when it is needed and not before.
+    """Imports transformers, when it is first needed, and returns it.
 
     Raises:
       RuntimeError: it is not installed.
@@ -263,7 +263,7 @@ def transformers() -> ModuleType:
 
 
 def read_field(config: Any, path: str) -> Any:
-    """A config's field; "text_config.x" lies in a nested config."""
+    """Returns a config's field; "text_config.x" lies in a nested config."""
     for part in path.split("."):
         config = getattr(config, part)
     return config

@@ -67,7 +67,7 @@ class Entry:
         return (self.end - self.begin) // max(math.prod(self.shape), 1)
 
     def ranges(self, axis: int, experts: int, kept: Sequence[int]) -> list[tuple[int, int]]:
-        """The first bytes and lengths of the parts of some experts along an axis, in the order of the file."""
+        """Returns the first bytes and lengths of the parts of some experts along an axis, in the order of the file."""
         rows = math.prod(self.shape[:axis])
         length = (self.end - self.begin) // (rows * experts)
         return [(self.begin + (row * experts + expert) * length, length) for row in range(rows) for expert in kept]
@@ -113,7 +113,7 @@ class Folder(Tensors):
         return self.entries
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor, without reading it."""
+        """Returns the shape of a tensor, without reading it."""
         return self.entries[name].shape
 
     def read(self, name: str, begin: int = 0, end: int | None = None) -> Tensor:
@@ -138,7 +138,7 @@ class Folder(Tensors):
         return torch.frombuffer(content, dtype=_TYPES[entry.dtype]).view(shape)
 
     def chunks(self, entry: Entry, first: int, length: int, size: int = 2**24) -> Iterator[bytes]:
-        """Some bytes of a tensor's file, a few at a time."""
+        """Yields some bytes of a tensor's file, a few at a time."""
         with (self.path / entry.file).open("rb") as file:
             file.seek(first)
             while length:
@@ -187,7 +187,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def source_of_folder(folder: Folder) -> Source:
-    """A checkpoint as pruning reads it.
+    """Returns a checkpoint as pruning reads it.
 
     Raises:
       ValueError: its family is not supported, or it holds something of experts that is not known.

@@ -35,13 +35,13 @@ from moe_lab.hub.tokens import measured
 
 @dataclass(frozen=True)
 class Pruned:
-    """A pruned model, and how it came about.
+    """A pruned model, and how it was pruned.
 
     Attributes:
       model: the new model.
-      kept: the numbers that the experts left had in the given model, ascending, by mixture-of-experts block.
+      kept: the numbers of the remaining experts in the given model, ascending, by mixture-of-experts block.
       scores: the criterion's score of each expert, (E,), by block.
-      costs: what it costs whole and pruned in both ways, see `hub.costs.costs_of`.
+      costs: its costs, whole and pruned in both ways, see `hub.costs.costs_of`.
       mode: "rerouted" or "silent".
     """
 
@@ -124,7 +124,7 @@ def prune_experts(
 
 
 def source_of(model: nn.Module) -> Source:
-    """A model in memory as pruning reads it.
+    """Returns a model in memory as pruning reads it.
 
     Raises:
       ValueError: it is not supported.
@@ -155,7 +155,7 @@ def _elements(model: nn.Module) -> dict[str, int]:
 
 
 def _built(model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], mode: str) -> nn.Module:
-    """A new model of the changed config, with what stays of the given one's state."""
+    """Builds a model of the changed config, with the kept part of the given one's state."""
     from transformers.initialization import no_init_weights
 
     original: Any = model.config

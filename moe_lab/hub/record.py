@@ -19,7 +19,7 @@ SEEDS = 20
 
 
 class Choice(NamedTuple):
-    """What a choice of experts keeps, over all layers.
+    """A choice of experts, summed over all layers.
 
     Attributes:
       common: how many of its experts the criterion keeps too.

@@ -148,7 +148,7 @@ def checked_name(criterion: str) -> str:
 
 
 def chance_of(layers: Sequence[Layer], seed: int) -> dict[str, Statistics]:
-    """Statistics without tokens: random numbers, which differ from layer to layer, and NaN."""
+    """Returns statistics without tokens: random numbers, which differ from layer to layer, and NaN."""
     found = {}
     for number, layer in enumerate(layers):
         nothing = torch.full((1, layer.experts), torch.nan, dtype=torch.float64)
@@ -158,7 +158,7 @@ def chance_of(layers: Sequence[Layer], seed: int) -> dict[str, Statistics]:
 
 
 def kept_experts(scores: Float[Tensor, " k"], share: float, groups: int) -> tuple[int, ...]:
-    """The experts that stay, ascending: those with the largest scores, equally many of each group.
+    """Returns the experts that stay, ascending: those with the largest scores, equally many of each group.
 
     Of equal scores the lower number stays. The number pruned in a group is rounded down.
     """
@@ -187,7 +187,7 @@ def check_count(source: Source, share: float, groups: int) -> None:
 
 
 def source_groups(source: Source, mode: str) -> int:
-    """How many groups must keep equally many experts: the model's, unless its routers stay as they are."""
+    """Returns how many groups must keep equally many experts: the model's, unless its routers stay as they are."""
     return groups_of(source.family, source.config) if mode == "rerouted" else 1
 
 

@@ -31,11 +31,11 @@ class Tensors:
         return self._state
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a tensor, without reading it."""
+        """Returns the shape of a tensor, without reading it."""
         return tuple(self._state[name].shape)
 
     def read(self, name: str, begin: int = 0, end: int | None = None) -> Tensor:
-        """A tensor, or some of its entries along axis 0."""
+        """Returns a tensor, or some of its entries along axis 0."""
         return self._state[name][begin:end] if self._state[name].ndim else self._state[name]
 
 
@@ -58,12 +58,12 @@ class Layer:
 
 @dataclass(frozen=True)
 class Survey:
-    """What `experts_of` finds.
+    """The experts of a model, as `experts_of` reports them.
 
     Attributes:
       supported: whether `prune_experts` can prune the model.
       reason: why not, in a sentence; "" if it can.
-      family: "Mixtral".
+      family: such as "Mixtral".
       layers: the number of experts of each mixture-of-experts block, by name.
       top: K, the number of experts that a token gets.
       groups: how many groups the experts form; 1 without groups.
@@ -79,7 +79,11 @@ class Survey:
 
 @with_notebook
 def experts_of(model: nn.Module) -> Survey:
-    """Tells where a model's experts are, how many there are, and whether `prune_experts` supports it, and why not."""
+    """Reports a model's experts by layer, and whether `prune_experts` supports it.
+
+    Args:
+      model: any model; one that is not supported is reported, not refused.
+    """
     try:
         family, layers = layers_of_model(model)
     except ValueError as error:
@@ -90,7 +94,7 @@ def experts_of(model: nn.Module) -> Survey:
 
 
 def layers_of_model(model: nn.Module) -> tuple[Family, tuple[Layer, ...]]:
-    """The family and the mixture-of-experts blocks of a model in memory.
+    """Returns the family and the mixture-of-experts blocks of a model in memory.
 
     Raises:
       ValueError: it is not a model of a supported family, is quantised, or has been changed.
@@ -149,23 +153,23 @@ def _layer(family: Family, block: str, names: Mapping[str, str], tensors: Tensor
 
 
 def top_of(family: Family, config: Any) -> int:
-    """K, the number of experts that a token gets; the largest where a config counts them layer by layer."""
+    """Returns K, the number of experts that a token gets; the largest where a config counts them layer by layer."""
     top = read_field(config, family.top) if family.top else 1
     return int(max(top) if isinstance(top, list) else top)
 
 
 def groups_of(family: Family, config: Any) -> int:
-    """The number of groups among which a token chooses first; 1 without groups."""
+    """Returns the number of groups among which a token chooses first; 1 without groups."""
     used = family.group and getattr(config, "topk_method", "group_limited_greedy") != "greedy"
     return int(read_field(config, family.group) or 1) if used else 1
 
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:
-    """A key that sorts layers.10 after layers.9."""
+    """Returns a key that sorts layers.10 after layers.9."""
     return tuple((text, int(number or 0)) for text, number in re.findall(r"(\D+)(\d*)", name))
 
 
 def part(tensor: Tensor, axis: int, experts: int, kept: Iterable[int]) -> Tensor:
-    """The entries of some experts along an axis that has an equal part for each; always a copy."""
+    """Returns the entries of some experts along an axis that has an equal part for each; always a copy."""
     index = torch.as_tensor(list(kept), device=tensor.device)
     return tensor.unflatten(axis, (experts, -1)).index_select(axis, index).flatten(axis, axis + 1)

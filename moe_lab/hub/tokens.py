@@ -111,7 +111,7 @@ def _listening(
     counts: Mapping[str, _Counts],
     mask: list[Tensor | None],
 ) -> Iterator[None]:
-    """While open, the modules of the experts add what they are given and what they answer to the counts."""
+    """Adds the inputs and outputs of the experts' modules to the counts, within the context."""
     handles = []
     try:
         for layer in layers:

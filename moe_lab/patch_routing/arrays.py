@@ -11,17 +11,17 @@ from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.core.arrays import ArrayConfig, division, numbers, tests_of, whole_numbers
+from moe_lab.core.arrays import ArrayConfig, finite_array, held_out_count, integer_array, split_order
 from moe_lab.core.config import knob, require
 from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, SampleIndices, Samples, Split, check_balance, stack
 
 
 class ArrayTask(ArrayConfig):
-    """Samples of patches from arrays: the patches of images, say, or the embedded words of sentences.
+    """Samples of patches from arrays: the patches of images, for example, or embedded words.
 
     Each trial divides the samples of every class at random into training and test samples, and takes the classes in
-    turn, so that they are balanced. Patches keep their places. Where nobody knows which patch decides, leave `signal`
-    out: the measures that ask for it, `coverage` and `alignment` among them, are then NaN.
+    turn, so that they are balanced. Patches keep their positions. If the deciding patch is unknown, omit `signal`:
+    the measures that need it, such as `coverage` and `alignment`, are then NaN.
 
     >>> from moe_lab.patch_routing import ArrayTask, JointMoE, train
     >>> random = np.random.default_rng(0)
@@ -34,11 +34,11 @@ class ArrayTask(ArrayConfig):
     Args:
       x: (samples, patches, d).
       y: (samples,) the class of each sample, counted from 0.
-      signal: (samples,) the place of the patch that decides, counted from 0; None if it is not known.
-      test_share: how many samples of a class are test samples.
+      signal: (samples,) the position of the patch that decides, counted from 0; None if it is not known.
+      test_share: the share of test samples in each class.
 
     Raises:
-      ConfigError: the arrays do not fit together, or hold other values.
+      ConfigError: the arrays do not fit together, or contain other values.
     """
 
     x: Any = knob(..., meaning="patches of each sample")
@@ -51,14 +51,14 @@ class ArrayTask(ArrayConfig):
     @field_validator("x")
     @classmethod
     def _patches(cls, x: Any) -> np.ndarray:
-        array = numbers("x", x)
+        array = finite_array("x", x)
         require(array.ndim == 3 and array.size > 0, "x must be an array (samples, patches, d)", shape=array.shape)
         return array
 
     @field_validator("y", "signal")
     @classmethod
     def _whole_numbers(cls, values: Any) -> np.ndarray | None:
-        return whole_numbers("y and signal", values)
+        return integer_array("y and signal", values)
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
@@ -97,7 +97,7 @@ class ArrayTask(ArrayConfig):
         return 2.0 / mean if mean > 0 else 2.0
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials classes d"]:
-        """The mean patch that decides, of each class: unit vectors in float64, alike in all trials; NaN if unknown."""
+        """Returns each class's mean deciding patch, a unit vector in float64, alike in all trials; NaN if unknown."""
         if self.signal is None:
             return torch.full((len(trials), self.classes, self.dimension), torch.nan, dtype=torch.float64)
         decides = self.x[np.arange(len(self.x)), self.signal]
@@ -107,7 +107,7 @@ class ArrayTask(ArrayConfig):
 
     def check(self, samples: int, split: Split) -> None:
         """Raises a ValueError if there are fewer training or test samples, with the classes balanced."""
-        tests = [tests_of(self.test_share, count) for count in np.bincount(self.y)]
+        tests = [held_out_count(self.test_share, count) for count in np.bincount(self.y)]
         each = tests if split == "test" else np.bincount(self.y) - tests
         there = self.classes * int(min(each))
         name, symbol = ("samples", "N") if split == "train" else ("test_samples", "N_test")
@@ -124,14 +124,14 @@ class ArrayTask(ArrayConfig):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> Samples:
-        """The first N training or test samples of each trial's own division, the classes in turn.
+        """Returns the first N training or test samples of each trial's own division, classes in rotation.
 
         Raises:
           ValueError: samples is not a positive multiple of the number of classes, or there are fewer.
         """
         check_balance(samples, self.classes)
         self.check(samples, split)
-        indices = [self._sample_trial(samples, division(seed, trial, len(self.x)), split) for trial in trials]
+        indices = [self._sample_trial(samples, split_order(seed, trial, len(self.x)), split) for trial in trials]
         bank = np.require(self.x, requirements="W")  # in a process of joblib's it may be a file that is read alone
         return stack(bank.reshape(1, -1, self.dimension), indices, torch.device(device), dtype)
 
@@ -140,7 +140,7 @@ class ArrayTask(ArrayConfig):
         turns = []
         for label in range(self.classes):
             own = order[self.y[order] == label]
-            tests = tests_of(self.test_share, len(own))
+            tests = held_out_count(self.test_share, len(own))
             turns.append((own[:tests] if split == "test" else own[tests:])[: samples // self.classes])
         chosen = np.stack(turns, axis=1).ravel()
         labels = self.y[chosen]

@@ -38,18 +38,18 @@ def check_alike(runs: Sequence[Run]) -> None:
 
 
 def device_and_dtype_of(runs: Sequence[Run]) -> tuple[torch.device, torch.dtype]:
-    """The device and the dtype of a batch, whose runs step together."""
-    return device_and_dtype(runs[0], sum(run.numbers for run in runs))
+    """Returns the device and the dtype of a batch, whose runs step together."""
+    return device_and_dtype(runs[0], sum(run.numbers_per_step for run in runs))
 
 
 def memory_of(runs: Sequence[Run]) -> Need:
-    """What runs take on an accelerator in one batch, whose rows are all as large as the largest."""
-    return Need(max(run.memory.each for run in runs), runs[0].memory.whole)
+    """Returns the memory that a batch needs on an accelerator, where every row is as large as the largest."""
+    return Need(max(run.memory.per_trial for run in runs), runs[0].memory.shared)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What the rows of a batch differ in, an entry for each row."""
+    """The values in which the rows of a batch differ, an entry for each row."""
 
     trial: np.ndarray
     group: np.ndarray  # position of the trial in the Samples
@@ -60,7 +60,7 @@ class Rows:
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Rows:
-        """The rows of a batch, run after run."""
+        """Returns the rows of a batch, run after run."""
         each = [(run, trial) for run in runs for trial in run.trial_numbers]
         trials = np.array([trial for _, trial in each])
         return cls(
@@ -84,7 +84,7 @@ class Rows:
 
 
 def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
-    """The training samples (as many as the largest N needs) and the test samples of all groups."""
+    """Returns the training samples (as many as the largest N needs) and the test samples of all groups."""
     run, rows = runs[0], Rows.of(runs)
     device, dtype = device_and_dtype_of(runs)
     common: dict[str, Any] = {"trials": rows.trials, "seed": run.seed, "device": device, "dtype": dtype}
@@ -109,7 +109,7 @@ class SampleOrder:
         self._planned: list[Tensor] = []  # samples of the next steps, the next one last
 
     def next(self) -> Tensor:
-        """(rows, B) the samples of the next step."""
+        """Returns (rows, B) the samples of the next step."""
         if not self._planned:
             self._planned = list(self._plan())[::-1]
         self._position += self._batch_size

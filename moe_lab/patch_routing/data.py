@@ -212,7 +212,7 @@ class PatternTask(Config):
         return 1 / (1 - max(self.delta_d**2, self.delta_r**2))
 
     def class_patterns(self) -> Float[Tensor, "classes d"]:
-        """o_1 ... o_c in float64: unit vectors with <o_i, o_j> = delta_d, the symmetric root of the Gram matrix."""
+        """Returns float64 unit vectors o_1 ... o_c with <o_i, o_j> = delta_d: the symmetric root of the Gram matrix."""
         c = self.classes
         gram = np.full((c, c), self.delta_d) + (1 - self.delta_d) * np.eye(c)
         values, vectors = np.linalg.eigh(gram)
@@ -220,11 +220,11 @@ class PatternTask(Config):
         return torch.as_tensor(np.pad(root, ((0, 0), (0, self.dimension - c))))
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials classes d"]:
-        """The class patterns of each trial (the same in all trials), unit vectors in float64."""
+        """Returns the class patterns of each trial (the same in all trials), unit vectors in float64."""
         return self.class_patterns().expand(len(trials), -1, -1)
 
     def side_of_sets(self) -> np.ndarray:
-        """(p,) the class that each pattern set imitates, -1 for neutral sets."""
+        """Returns (p,) the class that each pattern set imitates, -1 for neutral sets."""
         sides = np.full(self.pattern_sets, -1)
         if self.distractors and self.gap > 0:
             sets_per_class = max(1, self.pattern_sets // (2 * self.classes))
@@ -232,7 +232,7 @@ class PatternTask(Config):
         return sides
 
     def set_centres(self, trial: int, seed: int) -> np.ndarray:
-        """(p, d) the centres of the pattern sets of one trial, unit vectors in float64."""
+        """Returns (p, d) the centres of the pattern sets of one trial, unit vectors in float64."""
         p, c = self.pattern_sets, self.classes
         sides = self.side_of_sets()
         imitates = sides >= 0

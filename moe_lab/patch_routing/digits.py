@@ -103,7 +103,7 @@ class DigitTask(Config):
         return self._images.pixels.shape[1]
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials classes d"]:
-        """The mean training image of each class's digit, the same in all trials, unit vectors in float64."""
+        """Returns the mean training image of each class's digit, the same in all trials, unit vectors in float64."""
         images, train = self._images, self._pool("train")
         means = np.stack([images.pixels[train[images.labels[train] == digit]].mean(axis=0) for digit in self.digits])
         unit = torch.as_tensor(means / np.linalg.norm(means, axis=1, keepdims=True))

@@ -55,7 +55,7 @@ class _FixedLearner(Learner):
         return self.tables["train"].shape[2]
 
     @property
-    def numbers(self) -> int:
+    def numbers_per_sample(self) -> int:
         return self.tables["train"].shape[3] * self._numbers_of_patch
 
     @property
@@ -68,7 +68,7 @@ class _FixedLearner(Learner):
         """On a CPU as many as one row has room for, as `parts` divides the rows."""
         if on_accelerator(self.setting.device):
             return super()._samples_at_once
-        return max(self.setting.classes, NUMBERS_AT_ONCE["cpu"] // self.numbers)
+        return max(self.setting.classes, NUMBERS_AT_ONCE["cpu"] // self.numbers_per_sample)
 
     def _divided(self, batch: int) -> list[slice]:
         """Cuts where the padding of rows with a smaller l would cost more than a part of its own."""
@@ -194,7 +194,7 @@ class SeparateLearner(_FixedLearner):
         return torch.stack(routers)
 
     def _order(self, data: Samples, groups: Int[Tensor, " sources"]) -> Int[Tensor, "sources N k n"]:
-        """The places of the patches of every sample by descending routing value, for each source."""
+        """Returns the positions of the patches of every sample by descending routing value, for each source."""
         found = []
         for source, group in enumerate(groups.tolist()):
             bank = data.bank[0 if len(data.bank) == 1 else group]

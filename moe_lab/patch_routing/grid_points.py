@@ -73,7 +73,7 @@ def cells_of(
 def device_of(runs: Sequence[Run]) -> torch.device:
     """Returns where the batches of a grid are trained: as many of its rows step at once as the device takes."""
     rows = sum(run.trials for run in runs)
-    numbers = sum(run.numbers for run in runs) * min(1.0, ROWS_AT_ONCE["cuda"] / max(rows, 1))
+    numbers = sum(run.numbers_per_step for run in runs) * min(1.0, ROWS_AT_ONCE["cuda"] / max(rows, 1))
     return device_and_dtype(runs[0], numbers)[0] if runs else torch.device("cpu")
 
 

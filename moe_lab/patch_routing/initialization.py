@@ -25,40 +25,40 @@ _ROUTER_RATE = 0.2
 
 
 def initial_experts(trial: int, seed: int, neurons: int, dimension: int) -> np.ndarray:
-    """(m, d) hidden weights from N(0, 1/m) (eq. 8), the same in a trial for every k and every model."""
+    """Samples (m, d) hidden weights from N(0, 1/m) (eq. 8), the same in a trial for every k and every model."""
     return stream(seed, trial, "experts").standard_normal((neurons, dimension)) / np.sqrt(neurons)
 
 
 def initial_routers(trial: int, seed: int, experts: int, patches: int, dimension: int) -> np.ndarray:
-    """(k, d) routers from N(0, sigma_r^2) with sigma_r = 1 / (n^2 sqrt(d)) (eq. 7 without its log factor)."""
+    """Samples (k, d) routers from N(0, sigma_r^2), sigma_r = 1 / (n^2 sqrt(d)) (eq. 7 without its log factor)."""
     scale = 1 / (patches**2 * np.sqrt(dimension))
     return stream(seed, trial, "routers").standard_normal((experts, dimension)) * scale
 
 
 def initial_outputs(trial: int, seed: int, neurons: int, outputs: int) -> np.ndarray:
-    """(m, c) output weights a from N(0, 1), never trained."""
+    """Samples (m, c) output weights a from N(0, 1), never trained."""
     return stream(seed, trial, "outputs").standard_normal((neurons, outputs))
 
 
 def hidden_weights(model: models.PatchModel, trial: int, seed: int, dimension: int) -> np.ndarray:
-    """(m, d) hidden weights, the same random numbers in both recipes."""
+    """Returns (m, d) hidden weights in the model's recipe, which scales the same random numbers."""
     drawn = initial_experts(trial, seed, model.neurons, dimension)
     return drawn if model.recipe == "paper" else drawn * (_EXPERTS[model.name] * np.sqrt(model.neurons))
 
 
 def routers(model: models.PatchModel, trial: int, seed: int, experts: int, patches: int, d: int) -> np.ndarray:
-    """(k, d) routers, the same random numbers in both recipes."""
+    """Returns (k, d) routers in the model's recipe, which scales the same random numbers."""
     drawn = initial_routers(trial, seed, experts, patches, d)
     return drawn if model.recipe == "paper" else drawn * (_ROUTERS[model.name] * patches**2 * np.sqrt(d))
 
 
 def output_weights(model: models.PatchModel, trial: int, seed: int, outputs: int) -> np.ndarray:
-    """(m, c) output weights a, never trained."""
+    """Returns (m, c) output weights a in the model's recipe, never trained."""
     if model.recipe == "authors" and isinstance(model, models.SeparateMoE):
         return np.repeat([1.0, -1.0], model.neurons // 2)[:, None]
     return initial_outputs(trial, seed, model.neurons, outputs)
 
 
 def router_rate(model: models.SeparateMoE, patches: int) -> float:
-    """The step size of separately trained routers: 1/n (lemma 4.1), or that of the authors' code."""
+    """Returns the step size of separately trained routers: 1/n (lemma 4.1), or that of the authors' code."""
     return 1 / patches if model.recipe == "paper" else _ROUTER_RATE

@@ -61,8 +61,8 @@ class Learner(ABC):
 
     Attributes:
       n, d: patches of a sample, and the numbers of each.
-      weights: (T, ...) what training changes.
-      rules: what stays: all else that a step reads.
+      weights: (T, ...), trained.
+      rules: the constants of a step.
       wrong, loss: (T,) errors and loss on the way, summed over all samples used so far.
       samples, counts: (T,) N of each row, on the host and on the device.
     """
@@ -77,7 +77,7 @@ class Learner(ABC):
         self.samples, self.counts = rows.samples, setting.tensor(rows.samples)
         self.wrong = torch.zeros(len(rows), device=setting.device, dtype=torch.int64)
         self.loss = torch.zeros(len(rows), device=setting.device, dtype=setting.dtype)
-        self.missed = torch.zeros_like(self.wrong)  # a training sample that was wrong when last looked at
+        self.missed = torch.zeros_like(self.wrong)  # a training sample that was misclassified when last evaluated
         self._captured_step: CapturedStep | None = None
         self._parts: dict[int, list[slice]] = {}
 
@@ -97,11 +97,11 @@ class Learner(ABC):
 
     @abstractmethod
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
-        """The routing measures of every row, given the sums over the test samples."""
+        """Computes the routing measures of every row from the sums over the test samples."""
 
     @abstractmethod
     def examples(self) -> dict[str, Tensor]:
-        """Where the patches of each class's first test sample go, (T, c, k, n) each; empty without routers."""
+        """Returns where the patches of each class's first test sample go, (T, c, k, n); empty without routers."""
 
     @property
     @abstractmethod
@@ -110,11 +110,11 @@ class Learner(ABC):
 
     @property
     @abstractmethod
-    def numbers(self) -> int:
-        """How many numbers the evaluation of one sample needs."""
+    def numbers_per_sample(self) -> int:
+        """The numbers that the evaluation of one sample needs."""
 
     def _draw(self, batch: int) -> tuple[Tensor, ...]:
-        """Random numbers of the next step, each (T, ...); `_step` is given those of its rows. By default none."""
+        """Returns random numbers (T, ...) of the next step; `_step` receives those of its rows. By default none."""
         return ()
 
     def _keep(self, rows: np.ndarray, there: Int[Tensor, " kept"]) -> None:
@@ -160,7 +160,7 @@ class Learner(ABC):
         return self._parts[batch]
 
     def _divided(self, batch: int) -> list[slice]:
-        return self._in_cache(slice(0, len(self.group)), batch * self.numbers)
+        return self._in_cache(slice(0, len(self.group)), batch * self.numbers_per_sample)
 
     def _in_cache(self, rows: slice, numbers: int) -> list[slice]:
         """Divides some rows, given the numbers that a row needs."""
@@ -172,7 +172,7 @@ class Learner(ABC):
         ]
 
     def operations(self, batch: int) -> int:
-        """About how many operations a step of the rows takes that step at once."""
+        """Estimates the operations of a step of those rows that step together."""
         rows = max((part.stop - part.start for part in self.parts(batch)), default=0)
         return 4 * rows * batch * self.n * self.setting.model.neurons * self.d
 
@@ -220,10 +220,13 @@ class Learner(ABC):
         return wrong / self.counts, total / self.counts
 
     def without_error(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(rows,) which rows classify all their training samples rightly, and whose losses are finite as far as seen.
+        """Checks which rows classify all their training samples correctly.
 
-        A row is given up at the first block of samples with an error, as it has most often more than one. The next look
-        begins with that error, which most often is still there. Later blocks are larger, as few rows are left.
+        A row is dropped at the first block of samples with an error, since it usually has several. The next check
+        begins with that error, which is usually still there. Later blocks are larger, as few rows are left.
+
+        Returns:
+          (rows,) whether a row has no error, and whether its losses are finite on the samples evaluated.
         """
         at, total = self.setting.tensor(rows), int(self.samples[rows].max())
         rest, left, finite = self.only(rows), np.arange(len(rows)), np.ones(len(rows), dtype=bool)
@@ -249,8 +252,8 @@ class Learner(ABC):
 
     @property
     def _samples_at_once(self) -> int:
-        """How many samples of every row are evaluated at once, so that the working set stays small."""
-        at_once = NUMBERS_AT_ONCE[self.setting.device.type] // (len(self.group) * self.numbers)
+        """The samples of every row that are evaluated at once, so that the working set stays small."""
+        at_once = NUMBERS_AT_ONCE[self.setting.device.type] // (len(self.group) * self.numbers_per_sample)
         return max(self.setting.classes, at_once)
 
     def _chunks(self, samples: int) -> list[tuple[int, int]]:
@@ -259,7 +262,7 @@ class Learner(ABC):
 
 
 def initial_outputs(rows: Rows, setting: Setting, pooled: np.ndarray, patches: int) -> Float[Tensor, "T m c"]:
-    """Each row's output weights over the number of patches that it pools: a / l, or a / n in the authors' code."""
+    """Returns each row's output weights over the number of patches that it pools: a / l (authors' code: a / n)."""
     outputs = 1 if setting.classes == 2 else setting.classes
     sampled = [initialization.output_weights(setting.model, trial, setting.seed, outputs) for trial in rows.trial]
     over = pooled if setting.model.recipe == "paper" else np.full(len(pooled), patches)

@@ -140,7 +140,7 @@ class JointLearner(PatchLearner):
         return self.model.capturable if self.own_route else True
 
     @property
-    def numbers(self) -> int:
+    def numbers_per_sample(self) -> int:
         return self.n * (self.d + 2 * self.model.neurons)
 
     def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, Loss]:
@@ -191,7 +191,7 @@ class RoutedLearner(PatchLearner):
         self._noise = [stream(seed, trial, "router noise") for trial in trials]
 
     @property
-    def numbers(self) -> int:
+    def numbers_per_sample(self) -> int:
         slots = self.model.experts * self.model.places(self.n) if self.soft else 0
         return (self.n + slots) * (self.d + 2 * self.model.neurons)
 

@@ -57,7 +57,7 @@ OF_THE_SIGNAL = frozenset(
 
 @runtime_checkable
 class Pass(Protocol):
-    """What a forward pass gives at least: f, and which patches each expert receives, with which gates."""
+    """The least that a forward pass returns: f, and which patches each expert receives, with which gates."""
 
     @property
     def outputs(self) -> Float[Tensor, "T c B"]: ...

@@ -57,9 +57,15 @@ class JointMoE(PatchModel):
     def route(
         self, scores: Float[Tensor, "T k B n"], patches_per_expert: Int[Tensor, " T"]
     ) -> tuple[Tensor, Float[Tensor, "T k B n"]]:
-        """Which patches each expert receives, and with which gates: a mask and gates of the shape of the scores.
+        """Routes patches to experts; by default by expert choice.
 
-        Gates must be 0 where the mask is False.
+        Args:
+          scores: the routing values <w_s, x^(j)> of expert s for patch j.
+          patches_per_expert: l of each trial.
+
+        Returns:
+          mask: of the scores' shape, True where an expert receives a patch.
+          gates: of the same shape, 0 where the mask is False.
         """
         return expert_choice(scores, patches_per_expert)
 

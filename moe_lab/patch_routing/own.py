@@ -1,6 +1,6 @@
-"""Models of your own: what one must define. torch finds the gradient, so that no training step has to be written.
+"""Models of your own. torch computes the gradient, so that no training step has to be written.
 
-Two ways lead to one. A subclass of `JointMoE` that overrides `route` changes the router alone. A subclass of `OwnModel`
+There are two ways. A subclass of `JointMoE` that overrides `route` changes the router alone. A subclass of `OwnModel`
 changes everything: which weights there are, and what they compute. Both train, sweep and are drawn like the others.
 """
 
@@ -18,7 +18,7 @@ from moe_lab.patch_routing.model import CNN, JointMoE, PatchModel, SeparateMoE
 
 
 class Sizes(NamedTuple):
-    """What a task asks of a model."""
+    """The sizes of a task, to which a model's weights must fit."""
 
     patches: int  # n
     dimension: int  # d, numbers in a patch
@@ -26,12 +26,12 @@ class Sizes(NamedTuple):
 
 
 class Routed(NamedTuple):
-    """What `OwnModel.forward` returns.
+    """The outputs and the routing that `OwnModel.forward` returns.
 
     Attributes:
-      outputs: f, (T, c, B), from which come the loss and the accuracy.
+      outputs: f, (T, c, B), which determines the loss and the accuracy.
       mask: (T, k, B, n) whether each of k experts receives each patch; None for a model without experts.
-      gates: with which gate, 0 where the mask is False; None for 1 wherever a patch is received.
+      gates: (T, k, B, n), 0 where the mask is False; None for 1 wherever a patch is received.
     """
 
     outputs: Float[Tensor, "T c B"]
@@ -55,11 +55,11 @@ class OwnModel(PatchModel):
     frozen: ClassVar[tuple[str, ...]] = ()
 
     def initial(self, trial: int, seed: int, sizes: Sizes) -> Mapping[str, np.ndarray]:
-        """Returns by name the weights with which a trial starts; draw them from a `moe_lab.core.trials.stream`."""
+        """Returns a trial's initial weights by name; draw them from a `moe_lab.core.trials.stream`."""
         raise NotImplementedError
 
     def forward(self, weights: Mapping[str, Tensor], patches: Float[Tensor, "T B n d"]) -> Routed:
-        """Computes the outputs of all trials; each weight leads with the trial axis, and trials do not mix."""
+        """Computes the outputs of all trials; the first axis of each weight is the trial, and trials must not mix."""
         raise NotImplementedError
 
 
@@ -69,7 +69,7 @@ def has_own_route(model: PatchModel) -> bool:
 
 
 def check_own(model: PatchModel) -> None:
-    """Raises a ValueError unless what a class of one's own defines is what will be used."""
+    """Raises a ValueError if a user's class lacks a method that is needed, or defines one that is not used."""
     kind = type(model)
     if isinstance(model, OwnModel):
         missing = [name for name in ("initial", "forward") if getattr(kind, name) is getattr(OwnModel, name)]

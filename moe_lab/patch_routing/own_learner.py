@@ -27,7 +27,7 @@ class OwnRules(NamedTuple):
     learning_rate: Float[Tensor, "T 1 1"]
 
     def of(self, trials: slice | Tensor) -> OwnRules:
-        """The rules of some trials."""
+        """Returns the rules of some trials."""
         return OwnRules({name: value[trials] for name, value in self.frozen.items()}, self.learning_rate[trials])
 
 
@@ -80,11 +80,11 @@ class OwnLearner(PatchLearner):
         return self.model.capturable
 
     @property
-    def numbers(self) -> int:
+    def numbers_per_sample(self) -> int:
         return self.n * (self.d + 2 * -(-self.weights.shape[1] // self.d))
 
     def _forward(self, weights: Tensor, patches: Tensor, rules: OwnRules, *drawn: Tensor) -> Routed:
-        """What the model makes of flattened weights, its shapes checked."""
+        """Computes the model's outputs from flattened weights, and checks their shapes."""
         found = self.model.forward({**rules.frozen, **self._named(weights)}, patches)
         require(isinstance(found, Routed), "forward must return a Routed", returned=type(found).__name__)
         trials, batch, n, _ = patches.shape

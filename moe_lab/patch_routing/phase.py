@@ -70,7 +70,7 @@ def phase_map_stream(
     store: Path | str | None = None,
     **settings: Any,
 ) -> Iterator[xarray.Dataset]:
-    """The map of `phase_map` while it fills: NaN where nothing has run yet.
+    """Yields the map of `phase_map` while it fills; NaN where nothing has run yet.
 
     Args:
       source: "digits", "mnist" (with root=, a folder of IDX files) or "patterns"; ignored where a task is given.

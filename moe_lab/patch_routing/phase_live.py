@@ -84,7 +84,7 @@ class PhaseRecord:
         return np.where(self.counts > 0, right.sum(-1) / np.maximum(self.counts, 1), np.nan)
 
     def dataset(self) -> xarray.Dataset:
-        """success, test_accuracy and coverage over (patches_per_expert, samples, trial), NaN where not yet known."""
+        """Returns the map as a Dataset over (patches_per_expert, samples, trial), NaN where not yet known."""
         import xarray  # here: a live map need not wait for it
 
         success = np.where(self.done, np.nan_to_num(self.test_accuracy) >= SUCCESS, np.nan)
@@ -108,7 +108,7 @@ def phase_records(
     quick_look: int = 5,
     **settings: Any,
 ) -> Iterator[PhaseRecord]:
-    """The map of `phase_map(task=task, model=model, ...)` while it fills: from the empty map to the full one.
+    """Yields the map of `phase_map(task=task, model=model, ...)` while it fills, from the empty map to the full one.
 
     Args:
       quick_look: trials of every grid point that train first.
@@ -142,19 +142,19 @@ class _Job:
     trials: int
 
 
-def _jobs(cells: Sequence[Cell], trials: int, look: int) -> Iterator[_Job]:
-    """First some trials of every grid point, then the rest: all l of one N together, which share their routers."""
+def _jobs(cells: Sequence[Cell], trials: int, quick_look: int) -> Iterator[_Job]:
+    """Yields some trials of every grid point, then the rest: all l of one N together, which share their routers."""
     columns = [
         tuple(sorted(cell for cell in cells if cell[1] == count)) for count in sorted({count for _, count in cells})
     ]
-    if look:
-        yield from (_Job(column, 0, look) for column in columns)
-    if trials > look:
-        yield from (_Job(column, look, trials - look) for column in columns)
+    if quick_look:
+        yield from (_Job(column, 0, quick_look) for column in columns)
+    if trials > quick_look:
+        yield from (_Job(column, quick_look, trials - quick_look) for column in columns)
 
 
 class _Map:
-    """The arrays that fill."""
+    """The arrays of the map, which are filled job by job."""
 
     def __init__(self, runs: dict[Cell, Run], kept: tuple[int, ...], samples: tuple[int, ...]) -> None:
         self.runs, self.kept, self.samples = runs, kept, samples
@@ -184,11 +184,11 @@ class _Map:
         return PhaseRecord(self.kept, self.samples, *arrays, running, self.origin)
 
 
-def _fill(filling: _Map, look: int) -> Iterator[PhaseRecord]:
+def _fill(filling: _Map, quick_look: int) -> Iterator[PhaseRecord]:
     """Trains job after job; yields at every Snapshot and after every job."""
     yield filling.record()
     data: list[tuple[Samples, Samples]] = []  # per trial
-    for job in _jobs(list(filling.runs), filling.run.trials, look):
+    for job in _jobs(list(filling.runs), filling.run.trials, quick_look):
         while len(data) < job.first + job.trials:  # sampled only when first needed
             data.append(samples_of([filling.run.replace(first_trial=len(data), trials=1)]))
             yield filling.record(job.cells)

@@ -48,7 +48,7 @@ _SHARE = "% of {} trials with a test accuracy of at least 95 %; staircase: 90 % 
 
 
 def _head(title: str, note: str = _MEAN) -> Callable[[xr.Dataset], list[Head]]:
-    """A page's one head, whose note says how many trials there are."""
+    """Returns the one head of a page, with the number of trials as its note."""
     return lambda data: [(8, title, note.format(data.sizes["trial"]))]
 
 
@@ -348,7 +348,7 @@ def _line_at(axes: Axes, level: float, name: str) -> None:
 
 
 def _star(axes: Axes, x: float, y: float, note: str, colour: str, side: str = "center") -> None:
-    """What the paper publishes; the note stands below, to the "left" or "right" if need be."""
+    """Marks a published result, with a note below it, or at its "left" or "right"."""
     low, high = axes.get_xlim()
     if not low <= x <= high:
         return

@@ -78,7 +78,7 @@ def router_pulls(
     trial: int = 0,
     seed: int = 0,
 ) -> xr.Dataset:
-    """How hard each kind of patch pulls at each router during a joint training (eq. 26).
+    """Measures how hard each kind of patch pulls at each router during joint training (eq. 26).
 
     Pulls are means over all training samples at the weights that the trial has at that step: what the next SGD step
     does, but for which samples it draws. It computes in float64 on the CPU, and goes on at zero training error.

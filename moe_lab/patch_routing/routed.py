@@ -90,7 +90,7 @@ class RoutedRules(NamedTuple):
     learning_rate: Float[Tensor, "T 1 1"]
 
     def of(self, trials: slice | Tensor) -> RoutedRules:
-        """The rules of some trials."""
+        """Returns the rules of some trials."""
         return RoutedRules(*(part[trials] for part in self))
 
 

@@ -38,10 +38,10 @@ def by_capacity(
     task: Task | None = None,
     **settings: Any,
 ) -> xr.Dataset:
-    """Accuracy, and what is kept and lost, against the places that there are for each patch.
+    """Measures accuracy and the patches kept and lost against the capacity factor.
 
     Args:
-      capacity_factor: the values of c.
+      capacity_factor: the values of c, places per patch.
       samples: N.
       trials: independent trainings per grid point.
       models: by name, in place of `ROWS`.
@@ -69,7 +69,7 @@ def by_experts_per_patch(
     task: Task | None = None,
     **settings: Any,
 ) -> xr.Dataset:
-    """Accuracy, and what is kept and lost, against the experts that each patch asks, from one to all.
+    """Measures accuracy and the patches kept and lost against the experts per patch, from one to all.
 
     The places stay what they are: with c = 1 and t = 2 there is room for one answer in two, so that compute is equal.
 

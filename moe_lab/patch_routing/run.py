@@ -37,12 +37,12 @@ class Run(RunConfig):
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
 
     @property
-    def numbers(self) -> float:
-        return float(self.trials * self._of_a_step)
+    def numbers_per_step(self) -> float:
+        return float(self.trials * self._numbers_per_trial)
 
     @property
-    def _of_a_step(self) -> int:
-        """Weights, their gradients and steps, and what a batch computes, of one trial."""
+    def _numbers_per_trial(self) -> int:
+        """The numbers of one trial's weights, gradients, steps and of the values of a batch."""
         model, n, classes = self.model, self.task.patches, self.task.classes
         pixels = {"digits": 64, "mnist": 784}  # what a task of digits would read from files
         d = pixels[self.task.source] if isinstance(self.task, DigitTask) else self.task.dimension
@@ -60,12 +60,12 @@ class Run(RunConfig):
 
     @property
     def memory(self) -> Need:
-        """What it takes on an accelerator: samples, weights, a step, and an evaluation in chunks."""
+        """The memory needed on an accelerator: samples, weights, a step, and an evaluation in chunks."""
         model, n = self.model, self.task.patches
         all_at_once = isinstance(model, RoutedMoE | models.JointMoE | OwnModel)
         places = 0 if all_at_once else 2 * models.experts_of(model, self.task.classes) * n
         indices = (self.samples + self.test_samples) * (3 * n + 2 + places)
-        return Need(each=self.number_bytes * self._of_a_step + 8 * indices, whole=2**29)
+        return Need(per_trial=self.number_bytes * self._numbers_per_trial + 8 * indices, shared=2**29)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

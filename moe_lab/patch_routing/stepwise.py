@@ -88,7 +88,7 @@ class StepwiseMoE(OwnModel):
         return self
 
     def initial(self, trial: int, seed: int, sizes: Sizes) -> Mapping[str, np.ndarray]:
-        """The weights that JointMoE starts with: routers (k, d), hidden (k, h, d) and outputs (k, h)."""
+        """Returns the weights that JointMoE starts with: routers (k, d), hidden (k, h, d) and outputs (k, h)."""
         require(sizes.outputs == 1, "a stepwise mixture is for two classes (c)", c=sizes.outputs)
         self._picks(sizes.patches)
         k, width, d = self.experts, self.neurons // self.experts, sizes.dimension
@@ -129,7 +129,7 @@ class StepwiseMoE(OwnModel):
 
 
 def stepwise(steps: Steps, **values: Any) -> StepwiseMoE:
-    """Makes a mixture of one's own steps, which trains, sweeps and is drawn like any model.
+    """Makes a mixture from your own steps, which trains, sweeps and is drawn like any model.
 
     Args:
       steps: its functions.

@@ -1,8 +1,8 @@
 """When a row ends: at zero training error, at the epoch limit, or when its loss is no longer finite.
 
-Zero training error is computed exactly, at the end of an epoch that had few errors on the way. On a CPU the host looks
-at every such epoch and evaluates the rows in question alone. Anywhere else that would have the host wait for the
-device, so that the device decides; the host looks now and then what it has decided.
+Zero training error is computed exactly, at the end of an epoch that had few errors on the way. On a CPU the host checks
+every such epoch, and evaluates only its rows. On an accelerator the host would have to wait for that, so the device
+decides, and the host reads its decisions every `_LOOK_EVERY` steps.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WORTH_CHECKING = 0.05
 """An epoch with more errors than this on the way is not checked for zero training error."""
 
 _LOOK_EVERY = 32
-"""Steps after which the host looks which rows have ended on an accelerator; in between it never waits."""
+"""Steps between two readings of which rows have ended on an accelerator; in between the host never waits."""
 
 FEW_NUMBERS = 2**22
 """An evaluation of more is not captured: its kernels outlast their start, and a graph would keep its memory."""
@@ -59,7 +59,7 @@ class Stopping(ABC):
 
     @abstractmethod
     def after(self, step: int) -> Ended | None:
-        """The rows that the host learns to have ended, after this step; None for none.
+        """Returns the rows that the host learns to have ended, after this step; None if there are none.
 
         The loss is also checked whenever a Snapshot is due, so that no Snapshot shows values of a diverged row.
         """
@@ -70,7 +70,7 @@ class Stopping(ABC):
 
 
 def stopping_of(learner: Learner, run: Run) -> Stopping:
-    """The form for the learner's device."""
+    """Returns the stopping rule for the learner's device."""
     return StoppingOnDevice(learner, run) if on_accelerator(learner.setting.device) else StoppingOnHost(learner, run)
 
 
@@ -130,7 +130,7 @@ class Decisions:
         return [getattr(self, field.name) for field in fields(self)]
 
     def read(self) -> dict[str, np.ndarray]:
-        """All of them on the host, which waits for the device once."""
+        """Copies all of them to the host, which waits for the device once."""
         every = torch.stack([part.to(self.loss.dtype) for part in self.all]).cpu().numpy()
         return dict(zip((field.name for field in fields(self)), every, strict=True))
 
@@ -194,7 +194,7 @@ class StoppingOnDevice(Stopping):
     def _worth_a_graph(self) -> bool:
         """Whether starting the kernels of an evaluation of all rows takes longer than they do."""
         learner = self.learner
-        numbers = len(learner.samples) * int(learner.samples.max()) * learner.numbers
+        numbers = len(learner.samples) * int(learner.samples.max()) * learner.numbers_per_sample
         return learner.captured and numbers <= FEW_NUMBERS
 
     def _settle(self, those: Learner | None, at: Tensor | slice, last: Tensor, step: Tensor) -> None:

@@ -90,7 +90,7 @@ class Sizes(Config):
         return self
 
     def by_symbol(self) -> dict[str, float]:
-        """The values by the paper's symbols, as floats because their powers overflow integers."""
+        """Returns the values by the paper's symbols, as floats because their powers overflow integers."""
         return {declared.symbol: float(getattr(self, name)) for name, declared in self.knobs().items()}
 
 

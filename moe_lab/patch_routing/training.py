@@ -56,10 +56,13 @@ def train(model: models.PatchModel, task: Task, **settings: Any) -> Iterator[Sna
       task: PatternTask, DigitTask, or ArrayTask for patches of your own.
       settings: the other parameters of `Run`: samples, trials, seed, epochs, device, precision, ...
 
+    Yields:
+      Snapshots with the values of `measures.MEASURES`.
+
     Raises:
-      ConfigError: a wrong value or combination, at once and not at the first Snapshot.
+      ConfigError: a wrong value or combination, before the first Snapshot.
       ValueError, RuntimeError: an unknown or absent device.
-      FileNotFoundError: image files that are not there.
+      FileNotFoundError: missing image files.
     """
     return train_batch([Run(model=model, task=task, **settings)])
 
@@ -71,7 +74,7 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
     learning_rate; all else must be the same.
 
     Args:
-      drawn: what `samples_of(runs)` gives, where many batches train on the same data.
+      drawn: the result of `samples_of(runs)`, where many batches train on the same data.
 
     Raises:
       ValueError: no runs, or runs that differ in something else; see `train` for the rest.
@@ -86,7 +89,7 @@ class Training(TrialProgress):
     """A batch in training. Its trials are the rows of the batch.
 
     Args:
-      drawn: what `samples_of(runs)` gives.
+      drawn: the result of `samples_of(runs)`.
 
     Attributes:
       learner: the rows that still train; on an accelerator also some that have ended, see `_leave`.
@@ -175,7 +178,7 @@ class Training(TrialProgress):
         self.resident = self.resident[left]
 
     def _threads(self) -> AbstractContextManager[None]:
-        """As many torch threads as a step of the rows that step at once is worth."""
+        """Limits torch to the threads that a step of the rows is worth."""
         return threads_for(self.learner.operations(self.run.model.batch_size), self.learner.setting.device)
 
     def _measure(self, positions: np.ndarray) -> None:
@@ -203,7 +206,7 @@ class Training(TrialProgress):
 
 
 def _examples(test: Samples, classes: int, group: np.ndarray) -> dict[str, np.ndarray]:
-    """The first test sample of each class of every row: what its patches are."""
+    """Returns the patches, roles and sides of the first test sample of each class, for every row."""
     first = Samples(test.bank, *(getattr(test, name)[:, :classes] for name in INTEGER_PARTS))
     parts = {"example_patches": first.patches(), "example_roles": first.roles, "example_sides": first.sides}
     return {name: part.cpu().numpy()[group] for name, part in parts.items()}

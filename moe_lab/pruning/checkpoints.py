@@ -25,7 +25,7 @@ from moe_lab.pruning.training import Training
 
 
 def fine_tune(run: Run) -> FineTuned:
-    """Fine-tunes to the end and keeps both checkpoints: the same numbers as `train_run` measures.
+    """Fine-tunes a run to the end and returns both checkpoints, which give the numbers that `train_run` measures.
 
     Raises:
       ValueError, RuntimeError: an unknown or absent device or a precision that it does not have.
@@ -44,7 +44,7 @@ class FineTuned:
       run: the training.
       before, after: the checkpoints.
       diverged: (T,) trials whose loss became infinite or NaN: their accuracies are NaN.
-      validation_samples: how many samples the statistics are counted on.
+      validation_samples: the number of samples from which the statistics are counted.
     """
 
     run: Run
@@ -56,11 +56,11 @@ class FineTuned:
 
     @classmethod
     def of(cls, training: Training, run: Run | None = None) -> FineTuned:
-        """The checkpoints of a training as it stands now."""
+        """Returns the checkpoints of a training in its present state."""
         return cls(run or training.run, training.before, training.after, torch.from_numpy(training.diverged.copy()))
 
     def samples(self, split: str, samples: int) -> Samples:
-        """Samples of the trials: of "test", "validation" or any other split."""
+        """Draws samples of a split, such as "test" or "validation", for the trials."""
         run, like = self.run, self.after.routers
         how: Any = {"seed": run.seed, "split": split, "device": like.device, "dtype": like.dtype}
         return run.task.sample(samples, trials=run.trial_numbers, **how)
@@ -91,7 +91,7 @@ class FineTuned:
     # Pruning ---------------------------------------------------------------------------------------------------------
 
     def scores(self, criterion: str | Criterion) -> Scores:
-        """A criterion's score for every expert.
+        """Returns a criterion's score for every expert.
 
         Raises:
           ValueError: an unknown name.
@@ -108,7 +108,7 @@ class FineTuned:
         return kept_experts(self.scores(criterion), self.after.signs, prune)
 
     def pruned(self, kept: Kept) -> Weights:
-        """The smaller layer, without the experts that go.
+        """Returns the layer with the kept experts alone.
 
         Raises:
           ValueError: as for `select.pruned`.
@@ -116,7 +116,7 @@ class FineTuned:
         return pruned(self.after, kept, self.run.model.routing)
 
     def accuracy(self, kept: Kept, steps: int = 0) -> Float[Tensor, " T"]:
-        """Test accuracy of the pruned layer, after so many steps of fine-tuning it (0: none). NaN where diverged.
+        """Evaluates the pruned layer on test samples after some steps of fine-tuning (0: none); NaN where diverged.
 
         Raises:
           ValueError: kept is of another shape; steps is negative; as for `select.pruned`.
@@ -131,14 +131,14 @@ class FineTuned:
         return self.accuracies_of(evaluation, kept[None])[0]
 
     def accuracies_of(self, evaluation: Evaluation, kept: Bool[Tensor, "M T k"]) -> Float[Tensor, "M T"]:
-        """Test accuracy of M pruned layers from the votes of all experts of a layer. NaN where diverged."""
+        """Computes test accuracies of M pruned layers from the votes of all experts of a layer; NaN where diverged."""
         accuracies = evaluation.accuracies(kept.to(evaluation.votes.device))
         return accuracies.masked_fill(self.diverged.to(accuracies.device), torch.nan)
 
     def accuracies(
         self, criteria: Iterable[str | Criterion], shares: Iterable[float], steps: int = 0
     ) -> Float[Tensor, "C R T"]:
-        """Test accuracy for every criterion and every rho, as `accuracy` gives it."""
+        """Evaluates the pruned layers of every criterion and every rho as `accuracy` does."""
         shares = tuple(shares)
         return torch.stack(
             [torch.stack([self.accuracy(self.kept(one, share), steps) for share in shares]) for one in criteria]
@@ -147,7 +147,7 @@ class FineTuned:
     # Fine-tuning the pruned layer ------------------------------------------------------------------------------------
 
     def tuned(self, kept: Kept, steps: int) -> Weights:
-        """The pruned layer after so many steps on fresh samples (algorithm 1, step 4).
+        """Returns the pruned layer after some steps on fresh samples (algorithm 1, step 4).
 
         Raises:
           ValueError: steps is negative; as for `select.pruned`.
@@ -155,13 +155,13 @@ class FineTuned:
         return self._trained(self.pruned(kept), steps)
 
     def tuned_whole(self, steps: int) -> Evaluation:
-        """Evaluates the unpruned layer on the test samples after so many further steps.
+        """Evaluates the unpruned layer on the test samples after further steps.
 
         Where experts choose and the gradient is that of 1 - y f, an expert's step does not depend on the others, so
         that the experts of every pruned layer train as in this one: one fine-tuning serves every rho and criterion.
 
         Raises:
-          ValueError: experts know of each other in this run.
+          ValueError: the experts' steps depend on each other in this run (`TokenMoE.coupled`).
         """
         rule = "experts that are trained apart need routing='expert-choice' and loss='linear'"
         model = self.run.model
@@ -180,7 +180,7 @@ class FineTuned:
         return Weights.joined(parts)
 
     def learners(self, weights: Weights) -> Iterator[Learner]:
-        """Fine-tuning of a copy of a layer, pruned or not, in groups of trials."""
+        """Yields learners that fine-tune a copy of a layer, pruned or not, one for each group of trials."""
         run = self.run
         for trials in groups_of(run, group_size(run)):
             part = weights.of(torch.as_tensor(trials, device=weights.routers.device) - run.first_trial)

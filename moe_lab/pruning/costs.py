@@ -92,7 +92,7 @@ def efficiency(
 
 
 def relative(data: xr.Dataset, quantity: str) -> xr.DataArray:
-    """A quantity of `efficiency` as a share of the unpruned layer's, (routing, rho); of seconds the median."""
+    """Returns a quantity of `efficiency` as a share of the unpruned layer's, (routing, rho); for seconds the median."""
     values = data[quantity].median("repeat") if "repeat" in data[quantity].dims else data[quantity]
     return values / values.sel(rho=0.0, drop=True)
 
@@ -114,7 +114,7 @@ def _batch(samples: int, tokens: int, dimension: int, seed: int, device: str) ->
 
 
 def _costs(models: Sequence[TokenMoE], kept: Sequence[int], batch: torch.Tensor, seed: int, repeats: int) -> xr.Dataset:
-    """What layers of each model with so many experts cost, over (routing, rho)."""
+    """Measures the costs of each model's layers with these numbers of experts, over (routing, rho)."""
     with threads_for(0, batch.device):
         found = [_measured(model, kept, batch, seed, repeats) for model in models]
     dims = ("routing", "rho")
@@ -133,7 +133,7 @@ def _costs(models: Sequence[TokenMoE], kept: Sequence[int], batch: torch.Tensor,
 
 
 def _measured(model: TokenMoE, kept: Sequence[int], batch: torch.Tensor, seed: int, repeats: int) -> dict[str, Any]:
-    """What layers with so many experts cost."""
+    """Measures the costs of layers with these numbers of experts."""
     layers = [Layer.random(model, batch.shape[2], kept=count, seed=seed).to(batch.device) for count in kept]
     each = zip(kept, (float(layer.received(batch).sum()) / len(batch) for layer in layers), strict=True)
     sizes = {"tokens": batch.shape[1], "dimension": batch.shape[2]}

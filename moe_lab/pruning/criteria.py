@@ -64,7 +64,7 @@ def criterion_of(name: str) -> Criterion:
 
 
 def name_of(criterion: str | Criterion) -> str:
-    """The name of a criterion: its own, or that of the function.
+    """Returns the name of a criterion: its own, or that of the function.
 
     Raises:
       ValueError: the name is unknown; or the function has none, or one that another criterion has.

@@ -158,7 +158,7 @@ def figure3(trials: int = 8, seed: int = 0, trial: int | None = None, **more: An
 @reproducible()
 @checked
 def figure7(trials: int = 8, seed: int = 0, trial: int | None = None, **more: Any) -> xr.Dataset:
-    """Figure 7: what `figure3` returns of the same training, and the two experts shown from those that vote -."""
+    """Figure 7: as `figure3`, with the two experts shown from those that vote -."""
     return _routers("figure 7", "-", trials, seed, trial, more)
 
 
@@ -227,7 +227,7 @@ def _routers(place: str, group: str, trials: int, seed: int, trial: int | None, 
 
 
 def _check(run: Run, names: Sequence[str], shares: Sequence[float], steps: int) -> None:
-    """Everything that can be wrong with a question about criteria but the run itself."""
+    """Checks the arguments of `criteria`, except those of the run."""
     check_device(run)
     half = run.model.experts // 2
     for share in shares:

@@ -29,11 +29,11 @@ class PlantedStart(Config):
     Of each half, a few experts at random places are important: small routers, whose component along their class's
     pattern is C_p above that along any other, and half of whose neurons are active on it. All others are specialists of
     something else: their routers have norms between 0 and twice others_norm, spread over a few irrelevant patterns that
-    are nobody else's favourites, and rank the task's two patterns last, so that p = 0; their neurons are larger (up to
-    twice others_neurons, each expert by its own draw), and say nothing.
+    no other expert prefers, and rank the task's two patterns last, so that p = 0; their neurons are larger (up to
+    twice others_neurons, drawn for each expert), and carry no information.
 
-    The contrasts between criteria that this start shows are chosen: it is made so that large, confident routers are
-    useless ones. With others_norm of 1 or less the router norm serves as well as its change.
+    The contrasts between criteria are by construction: large, confident routers are the useless ones. With others_norm
+    of 1 or less the router norm serves as well as its change.
     """
 
     important: int = knob(2, meaning="important experts of each class", ge=0, le=2048, slider=(0, 5, 1))
@@ -77,7 +77,7 @@ class BranchStart(Config):
     name: ClassVar[str] = "pretrained"
 
     def tokens_for(self, model: TokenMoE) -> int:
-        """Tokens in a pre-training sample."""
+        """Returns the number of tokens in a pre-training sample."""
         return model.top + 1 if self.tokens is None else self.tokens
 
 
@@ -113,7 +113,7 @@ def check_start(start: Start, model: TokenMoE, task: TokenTask) -> None:
 
 
 def important_experts(start: PlantedStart, experts: int, trials: Sequence[int], seed: int) -> np.ndarray:
-    """(trials, k) bool: which experts are planted as important."""
+    """Returns (trials, k) bool: which experts are planted as important."""
     half = experts // 2
     planted = np.zeros((len(trials), experts), dtype=bool)
     for place, trial in enumerate(trials):
@@ -124,7 +124,7 @@ def important_experts(start: PlantedStart, experts: int, trials: Sequence[int], 
 
 
 def branch_of(experts: int, tasks: int) -> np.ndarray:
-    """(k,) the branch of each expert: in each half, dealt out in turn."""
+    """Returns (k,) the branch of each expert: in each half, dealt out in turn."""
     half = experts // 2
     return np.tile(np.arange(half) % tasks, 2)
 
@@ -132,7 +132,7 @@ def branch_of(experts: int, tasks: int) -> np.ndarray:
 def random_weights(
     start: RandomStart | BranchStart | PlantedStart, model: TokenMoE, patterns: int, trials: Sequence[int], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(trials, k, d) router components and (trials, k, d, m) neuron components from N(0, scale^2).
+    """Samples (trials, k, d) router and (trials, k, d, m) neuron components from N(0, scale^2).
 
     A Gaussian is invariant under rotations, so the components along the patterns are sampled.
     """
@@ -148,7 +148,7 @@ def random_weights(
 def planted_weights(
     start: PlantedStart, model: TokenMoE, task: TokenTask, trials: Sequence[int], seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Router and neuron components of a planted checkpoint, as `random_weights` gives them."""
+    """Returns router and neuron components of a planted checkpoint, as `random_weights` gives them."""
     routers, neurons = random_weights(start, model, task.patterns, trials, seed)
     important = important_experts(start, model.experts, trials, seed)
     half = model.experts // 2

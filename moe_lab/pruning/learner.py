@@ -60,7 +60,7 @@ class Learner(training.Learner):
         return self.weights.routers, self.weights.neurons, self.sums
 
     def inputs(self, steps: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Counts and labels of fresh samples; they stay in place until the next ones are asked for."""
+        """Yields counts and labels of fresh samples, which stay in place until the next are requested."""
         for first in range(0, steps, self._portion):
             portion = min(steps - first, self._portion)
             samples = self._samples.sample(portion * self.batch)
@@ -82,7 +82,7 @@ def group_size(run: Run) -> int:
 
 
 def start_weights(run: Run, trials: Sequence[int], device: torch.device, dtype: torch.dtype) -> Weights:
-    """The checkpoint of some trials; branches are pre-trained here."""
+    """Returns the checkpoint of some trials; branches are pre-trained here."""
     start, model, task = run.start, run.model, run.task
     if isinstance(start, initialization.PlantedStart):
         components = initialization.planted_weights(start, model, task, trials, run.seed)

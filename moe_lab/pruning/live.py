@@ -35,7 +35,7 @@ class Choice:
     tuning_steps: int
 
     def count(self, half: int) -> int:
-        """How many experts of each half are pruned."""
+        """Returns how many experts of each half are pruned."""
         return pruned_counts(float(self.rho), (half, half))[0]
 
 
@@ -108,14 +108,14 @@ class Pruned:
         return self.tuned.run.model.coupled
 
     def parameters(self, gone: int) -> float:
-        """The share of the layer's parameters that is left when so many experts of each half are pruned."""
+        """Returns the share of the layer's parameters that is left when this many experts of each half are pruned."""
         model, d = self.tuned.run.model, self.tuned.run.task.patterns
         left = 2 * (self.half - gone)
         routers = left if model.routing == "expert-choice" else model.experts
         return (routers * d + left * d * model.neurons) / (model.experts * d * (1 + model.neurons))
 
     def operations(self, criterion: str, gone: int) -> float:
-        """The share of the layer's operations that is left, the mean over the trials.
+        """Returns the share of the layer's operations that is left, the mean over the trials.
 
         Where tokens choose it depends on how many tokens the experts that stay receive on validation samples.
         """

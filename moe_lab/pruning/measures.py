@@ -61,7 +61,7 @@ class Evaluation(NamedTuple):
         return (self.labels * self.output > 0).to(self.labels.dtype).mean(1)
 
     def accuracies(self, kept: Bool[Tensor, "M T k"]) -> Float[Tensor, "M T"]:
-        """Accuracy of M layers that keep some of the experts; NaN in trials with a vote that is infinite or NaN.
+        """Computes the accuracy of M layers that keep some of the experts; NaN in trials with a non-finite vote.
 
         A pruned layer's output is the sum of the votes of the experts that stay, in both routings, so that nothing has
         to be routed again.

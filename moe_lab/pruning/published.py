@@ -94,7 +94,7 @@ STATEMENTS = {
 
 
 def published() -> xr.Dataset:
-    """The numbers that the paper states, by name.
+    """Returns the numbers that the paper states, by name.
 
     Returns:
       value, unit, place, words, function and in_kind over `statement`: see `Statement`. The names are such as

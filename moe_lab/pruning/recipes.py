@@ -68,12 +68,12 @@ class Figure(figure.Figure):
     taken = ("model", "task", "record_every", "measure")
 
     def run(self, start: str | Start, routing: str) -> Run:
-        """The Run of a recipe with the caller's parameters; see `run_of`."""
+        """Returns the Run of a recipe with the caller's parameters; see `run_of`."""
         return run_of(self.place, start, routing, trials=self.trials, seed=self.seed, more=self.more)
 
 
 def recipe_of(start: str | Start, routing: str) -> Recipe:
-    """The recipe of a start, by name or with parameters of one's own, and of a routing.
+    """Returns the recipe of a routing and a start, which is a name or a Config with other parameters.
 
     Raises:
       ValueError: there is no such start or routing.
@@ -87,7 +87,7 @@ def recipe_of(start: str | Start, routing: str) -> Recipe:
 
 
 def run_of(place: str, start: str | Start, routing: str, *, trials: int, seed: int, more: Mapping[str, Any]) -> Run:
-    """A recipe's Run with some parameters changed, each passed to the Config that has one of its name.
+    """Returns a recipe's Run with some parameters changed, each passed to the Config that has one of its name.
 
     Args:
       place: what the Run is for, for its errors, such as "figure 5".
@@ -111,7 +111,7 @@ def run_of(place: str, start: str | Start, routing: str, *, trials: int, seed: i
 
 
 def trained(run: Run) -> tuple[FineTuned, dict[str, np.ndarray]]:
-    """Fine-tunes a run: both checkpoints, and what `MEASURES` say of the end."""
+    """Fine-tunes a run and returns both checkpoints, and the measures of `MEASURES` at the end."""
     training = Training(run.replace(record_every=run.steps))
     *_, last = training.snapshots()
     return FineTuned.of(training, run), dict(last.values)
@@ -127,7 +127,7 @@ def check_device(run: Run) -> None:
 
 
 def labels(run: Run) -> dict[str, Any]:
-    """The coordinates "trial", "expert" (counted from 1, as in the paper) and "group" (how it votes)."""
+    """Returns the coordinates "trial", "expert" (counted from 1, as in the paper) and "group" (how it votes)."""
     experts = np.arange(1, run.model.experts + 1)
     group = np.where(experts <= run.model.experts // 2, "+", "-")
     about = {"long_name": "experts that vote + and -"}
@@ -135,11 +135,11 @@ def labels(run: Run) -> dict[str, Any]:
 
 
 def array(values: Tensor) -> np.ndarray:
-    """A tensor of a run as a NumPy array: float64 or bool."""
+    """Returns a tensor of a run as a NumPy array: float64 or bool."""
     plain = values.detach().cpu()
     return np.asarray((plain.double() if plain.is_floating_point() else plain).numpy())
 
 
 def variable(dims: Sequence[str], values: Any, meaning: str, units: str = "") -> xr.Variable:
-    """Values with named axes, unit and meaning."""
+    """Returns values with named axes, unit and meaning."""
     return xr.Variable(tuple(dims), values, {"units": units, "long_name": meaning})

@@ -31,7 +31,7 @@ class Run(RunConfig):
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
 
     @property
-    def numbers(self) -> float:
+    def numbers_per_step(self) -> float:
         model, d = self.model, self.task.patterns
         weights = model.experts * d * (model.neurons + 2)
         return float(self.trials * (weights + self.batch * (self._gates + 2 * d)))
@@ -44,12 +44,12 @@ class Run(RunConfig):
 
     @property
     def memory(self) -> Need:
-        """What it takes on an accelerator, where a step searches all patterns and one block holds all test samples."""
+        """The memory needed on an accelerator, where steps search all patterns and one block has all test samples."""
         model, d, n = self.model, self.task.patterns, self.task.tokens
         weights = model.experts * d * (model.neurons + 2)
         most = max(self.batch, self.test_samples)
         numbers = 4 * weights + most * (self._gates + 2 * d)
-        return Need(each=self.number_bytes * numbers + 8 * (n + 1) * most, whole=2**26)
+        return Need(per_trial=self.number_bytes * numbers + 8 * (n + 1) * most, shared=2**26)
 
     @property
     def last_step(self) -> int:

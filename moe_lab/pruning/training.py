@@ -32,7 +32,7 @@ def train(model: TokenMoE, task: TokenTask, **settings: Any) -> Iterator[Snapsho
       settings: the other parameters of `Run`: start, steps, batch, trials, seed, device, precision, ...
 
     Raises:
-      ConfigError: a wrong value or combination, at once and not at the first Snapshot.
+      ConfigError: a wrong value or combination, before the first Snapshot.
       ValueError, RuntimeError: an unknown or absent device.
     """
     return train_run(Run(model=model, task=task, **settings))

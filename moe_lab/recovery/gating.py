@@ -141,7 +141,7 @@ def gating_rates(
     last_gate: str = "random",
     iterations: int = ITERATIONS,
 ) -> xr.Dataset:
-    """How fast the experts are found with either kind of gates, with as many experts as there are or more.
+    """Measures how fast the experts are found with either kind of gates, with as many experts as there are or more.
 
     Args:
       samples: the values of n.

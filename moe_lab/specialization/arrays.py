@@ -11,7 +11,7 @@ from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.core.arrays import ArrayConfig, division, numbers, tests_of, whole_numbers
+from moe_lab.core.arrays import ArrayConfig, finite_array, held_out_count, integer_array, split_order
 from moe_lab.core.config import knob, require
 from moe_lab.specialization.data import Samples, Split
 
@@ -19,7 +19,7 @@ _SIGNALS = 3  # the patches of a generated sample that are signals: here there a
 
 
 class ArrayTask(ArrayConfig):
-    """Samples from arrays: embeddings of sentences, say, with their sentiment and their language (chen2022, A.4).
+    """Samples from arrays, such as embeddings of sentences with their sentiment and language (chen2022, A.4).
 
     Each trial divides the samples at random into training and test samples. The clusters are not shown to the model;
     measures use them alone.
@@ -37,10 +37,10 @@ class ArrayTask(ArrayConfig):
       x: (samples, d), or (samples, patches, d).
       y: (samples,) -1 or +1.
       cluster: (samples,) from 0; None if there are none.
-      test_share: how many of the samples are test samples.
+      test_share: the share of test samples.
 
     Raises:
-      ConfigError: the arrays do not fit together, or hold other values.
+      ConfigError: the arrays do not fit together, or contain other values.
     """
 
     x: Any = knob(..., meaning="samples, one per row")
@@ -54,7 +54,7 @@ class ArrayTask(ArrayConfig):
     @field_validator("x")
     @classmethod
     def _patches(cls, x: Any) -> np.ndarray:
-        array = numbers("x", x)
+        array = finite_array("x", x)
         rule = "x must be an array (samples, d) or (samples, patches, d)"
         require(array.ndim in (2, 3) and array.size > 0, rule, shape=array.shape)
         return array[:, None] if array.ndim == 2 else array
@@ -62,7 +62,7 @@ class ArrayTask(ArrayConfig):
     @field_validator("y", "cluster")
     @classmethod
     def _whole_numbers(cls, values: Any) -> np.ndarray | None:
-        return whole_numbers("y and cluster", values)
+        return integer_array("y and cluster", values)
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
@@ -88,11 +88,11 @@ class ArrayTask(ArrayConfig):
 
     @property
     def patches(self) -> int:
-        """The patches that computations reserve room for."""
+        """The number of patches for which computations reserve memory."""
         return int(self.x.shape[1]) + _SIGNALS
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials S d"]:
-        """The means of y x and of x in each cluster as unit vectors, in place of v_k and c_k."""
+        """Returns the mean of y x and of x in each cluster as unit vectors, in place of v_k and c_k."""
         total, means = self.x.sum(1), np.zeros((2, self.clusters, self.dimension))
         for k in range(self.clusters):
             rows = slice(None) if self.cluster is None else self.cluster == k
@@ -112,16 +112,16 @@ class ArrayTask(ArrayConfig):
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> Samples:
-        """The first N training or test samples of each trial's own division.
+        """Returns the first N training or test samples of each trial's own division.
 
         Raises:
           ValueError: there are fewer.
         """
-        tests = tests_of(self.test_share, len(self.x))
+        tests = held_out_count(self.test_share, len(self.x))
         there = tests if split == "test" else len(self.x) - tests
         name = "samples (n)" if split == "train" else "test_samples (n_test)"
         require(1 <= samples <= there, f"{name} must be at most the {split} samples there are, {there}", n=samples)
-        orders = [division(seed, trial, len(self.x)) for trial in trials]
+        orders = [split_order(seed, trial, len(self.x)) for trial in trials]
         rows = np.stack([order[:tests][:samples] if split == "test" else order[tests:][:samples] for order in orders])
         cluster = np.zeros(len(self.x), dtype=np.int64) if self.cluster is None else self.cluster
         integers: dict[str, Any] = {"device": device, "dtype": torch.int64}

@@ -136,7 +136,7 @@ def tsne(
 
 
 def embed(samples: Samples, stretch: float, scale: float, perplexity: float, seed: int) -> np.ndarray:
-    """(N, 2) t-SNE of trial 0's unshuffled patches over `scale`, noise times `stretch`, within -1 to 1."""
+    """Computes (N, 2) t-SNE of trial 0's unshuffled patches over `scale`, noise times `stretch`, within -1 to 1."""
     from sklearn.manifold import TSNE  # here, because it takes a second to import
 
     places = torch.arange(samples.order.shape[2], device=samples.order.device)
@@ -148,7 +148,7 @@ def embed(samples: Samples, stretch: float, scale: float, perplexity: float, see
 
 
 def regions(xy: np.ndarray, outputs: np.ndarray, places: np.ndarray, neighbours: int) -> np.ndarray:
-    """(y, x) the prediction, -1 or 1, for most of the nearest samples of each point of a square grid."""
+    """Returns (y, x) the prediction, -1 or 1, for most of the nearest samples of each point of a square grid."""
     from sklearn.neighbors import KNeighborsClassifier
 
     answers = np.where(outputs > 0, 1, -1)

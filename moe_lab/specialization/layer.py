@@ -117,7 +117,7 @@ class SortedPairs:
         return outputs if self.patches == 1 else outputs.view(-1, self.patches).sum(1), (rows, slopes)
 
     def back(self, part: slice, saved: tuple[Tensor, Tensor], by_outputs: Float[Tensor, " pairs"]) -> None:
-        """Adds what a part contributes to the gradient; overwrites what was saved."""
+        """Adds the contribution of a part to the gradient; overwrites its saved values."""
         rows, slopes = saved
         by_rows = by_outputs if self.patches == 1 else by_outputs.repeat_interleave(self.patches)
         slopes *= by_rows if self.rows.one_sign else self.rows.signs[:, None] * by_rows

@@ -40,7 +40,7 @@ class State(NamedTuple):
 
 
 def initial_experts(trial: int, seed: int, model: Mixture, dimension: int) -> np.ndarray:
-    """(E, J, d) filters from N(0, sigma_0^2) (algorithm 1); (E, J, d + 1) if they have biases.
+    """Samples (E, J, d) filters from N(0, sigma_0^2) (algorithm 1); (E, J, d + 1) if they have biases.
 
     Filter j of expert m does not depend on M, J and the shared experts.
     """
@@ -50,13 +50,13 @@ def initial_experts(trial: int, seed: int, model: Mixture, dimension: int) -> np
 
 
 def initial_routers(trial: int, seed: int, model: Mixture, dimension: int) -> np.ndarray:
-    """(M, d) routers from N(0, sigma_r^2); (M, d + 1) where filters have biases."""
+    """Samples (M, d) routers from N(0, sigma_r^2); (M, d + 1) where filters have biases."""
     drawn = stream(seed, trial, "routers").standard_normal((model.experts, dimension + model.biases))
     return drawn * model.initial_router
 
 
 def initial_state(model: Mixture, trials: Sequence[int], seed: int, dimension: int, train: Layer) -> State:
-    """The state before training; a `lead` of expert 1 is a score on the mean training sample."""
+    """Returns the state before training; a `lead` of expert 1 is a score on the mean training sample."""
 
     def stacked(values: list[np.ndarray]) -> Tensor:
         return torch.as_tensor(np.stack(values), device=train.totals.device, dtype=train.totals.dtype)
@@ -126,7 +126,7 @@ def route(state: State, layer: Layer, noise: Float[Tensor, "T M N"] | None, mode
 
 
 class Forward(NamedTuple):
-    """A forward pass: who gets which sample, f of every expert, and F(x)."""
+    """The result of a forward pass: the routing, f of every expert, and F(x)."""
 
     routing: Routing
     every: Float[Tensor, "T E N"]
@@ -164,7 +164,7 @@ def balancing_loss(routing: Routing, model: Mixture) -> tuple[Float[Tensor, " T"
 
 
 class Sums(NamedTuple):
-    """What a step starts from.
+    """The sums from which a step is computed.
 
     Attributes:
       loss: summed over the samples, with N times that of the balancing.

@@ -160,7 +160,7 @@ def check_signs(filters: int, two_signs: bool, activation: str) -> None:
 
 
 def initial_single(trial: int, seed: int, model: SingleExpert, dimension: int) -> np.ndarray:
-    """(1, J, d) filters, or (1, J, d + 1) with biases, uniform within 1/sqrt(d) like torch's convolutions."""
+    """Samples (1, J, d) filters, or (1, J, d + 1) with biases, uniform within 1/sqrt(d) like torch's convolutions."""
     filters = stream(seed, trial, "single").uniform(-1, 1, (1, model.filters, dimension + model.biases))
     return filters / np.sqrt(dimension)
 
@@ -177,7 +177,7 @@ class HasFilters(Protocol):
 
 
 def signs(model: HasFilters) -> np.ndarray:
-    """(J,) a_j, the sign of each filter."""
+    """Returns (J,) a_j, the sign of each filter."""
     a = np.ones(model.filters)
     if model.two_signs:
         a[model.filters // 2 :] = -1

@@ -72,7 +72,7 @@ PLACES = ("table 1", "table 3", "table 4", "table 5", "table 6", "table 7", "tab
 
 
 def published(place: str) -> xr.Dataset:
-    """What the paper publishes in one of its tables.
+    """Returns one of the paper's tables as published.
 
     Args:
       place: "table 1", "table 3" ... "table 9".

@@ -114,7 +114,7 @@ def train_cells(points: list[Point], *, names: Sequence[str], **how: Any) -> Ite
 
 
 def steps_recorded(run: Run) -> list[int]:
-    """The steps of a run's Snapshots."""
+    """Returns the steps of a run's Snapshots."""
     return [*range(0, run.last_step, run.record_every), run.last_step]
 
 

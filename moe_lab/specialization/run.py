@@ -23,7 +23,7 @@ class Run(RunConfig):
     """One model on one task: everything that `train` needs to know, checked together.
 
     Raises:
-      ConfigError: a value is out of bounds, a signal basis is asked for where there is none, or filters
+      ConfigError: a value is out of bounds, a task without a signal basis is to be computed in one, or filters
         have biases on an ArrayTask.
     """
 
@@ -51,12 +51,12 @@ class Run(RunConfig):
         return self
 
     @property
-    def numbers(self) -> float:
-        stored, passing = self._of_a_sample
+    def numbers_per_step(self) -> float:
+        stored, passing = self._numbers_per_sample
         return float(self.trials * self.samples * (stored + passing))
 
     @property
-    def _of_a_sample(self) -> tuple[int, int]:
+    def _numbers_per_sample(self) -> tuple[int, int]:
         """Numbers of a sample that are kept, and that a step computes of it."""
         model, patches, d = self.model, self.task.patches, self.task.dimension
         experts = getattr(model, "experts", 1) + getattr(model, "shared", 0)
@@ -69,13 +69,13 @@ class Run(RunConfig):
 
     @property
     def memory(self) -> Need:
-        """What it takes on an accelerator, where all experts compute all samples."""
-        stored, passing = self._of_a_sample
+        """The memory needed on an accelerator, where all experts compute all samples."""
+        stored, passing = self._numbers_per_sample
         experts = getattr(self.model, "experts", 1) + getattr(self.model, "shared", 0)
         count, patches = self.samples + self.test_samples, self.task.patches
         numbers = count * stored + max(self.samples, self.test_samples) * passing
         ahead = 64 * self.trials * experts * self.samples if getattr(self.model, "router_noise", 0) else 0
-        return Need(each=self.number_bytes * numbers + 8 * count * (patches + 3), whole=4 * min(2**24, ahead))
+        return Need(per_trial=self.number_bytes * numbers + 8 * count * (patches + 3), shared=4 * min(2**24, ahead))
 
     @property
     def last_step(self) -> int:

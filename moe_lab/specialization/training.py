@@ -30,7 +30,7 @@ def train(model: Model, task: ClusterTask | ArrayTask, **settings: Any) -> Itera
       settings: the other parameters of `Run`: samples, trials, seed, steps, device, precision, ...
 
     Raises:
-      ConfigError: a wrong value or combination, at once and not at the first Snapshot.
+      ConfigError: a wrong value or combination, before the first Snapshot.
       ValueError, RuntimeError: an unknown or absent device.
     """
     return train_run(Run(model=model, task=task, **settings))

@@ -70,7 +70,7 @@ def sample_complexity(
     steps: int = 100,
     **more: Any,
 ) -> xr.Dataset:
-    """Test accuracy against the number of training samples: WRN-pMoE, the same without gates, and a conv head.
+    """Measures test accuracy against the number of training samples: WRN-pMoE, without gates, and a conv head.
 
     Trial i has the same samples, order and first trunk for all models of a number of samples, so that their differences
     are paired. What learned gates gain over no gates is not to be told from 0 (see the head of this module).
@@ -113,7 +113,7 @@ def sample_complexity(
 
 
 def patch_model(name: str, embedded: bool = True, width: int = 1) -> PatchWRN | WRN:
-    """The model of a name in SAMPLE_MODELS, with the plain trunk for embedded digits, else with the paper's."""
+    """Returns the model of a name in SAMPLE_MODELS, with the plain trunk for embedded digits, else with the paper's."""
     sizes: dict[str, Any] = {"width": width, "trunk": "plain"} if embedded else {"width": width}
     if name == "conv":
         return WRN(**sizes)
@@ -240,7 +240,7 @@ def controls(
 def turn_model(
     name: str, expert: SmallCNN | ResNet18, experts: int, image: tuple[int, int, int]
 ) -> SmallCNN | ResNet18 | Mixture:
-    """The network of a name in CONTROLS."""
+    """Returns the network of a name in CONTROLS."""
     if name == "single":
         return expert
     if name == "wide":

@@ -25,7 +25,7 @@ _TEST_EVERY = 4  # without an official split, every fourth image of a digit is a
 
 @lru_cache(maxsize=1)
 def digit_images() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(1797, 8, 8) digits, (1797,) which digits they are, and which are test images."""
+    """Returns (1797, 8, 8) digits, (1797,) which digits they are, and which are test images."""
     loaded = embedded_digits.load()
     is_test = np.zeros(len(loaded.labels), dtype=bool)
     for digit in range(10):
@@ -40,7 +40,7 @@ def images_of(is_test: Bool[np.ndarray, " N"], split: Split) -> Int[np.ndarray, 
 
 @lru_cache(maxsize=2)
 def cifar_images(name: str, root: Path | None, download: bool) -> ColourImages:
-    """CIFAR-10 or CIFAR-100, as `cifar.load` reads it."""
+    """Returns CIFAR-10 or CIFAR-100, as `cifar.load` reads it."""
     return cifar.load(root, name=name, download=download)
 
 

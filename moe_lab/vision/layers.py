@@ -61,7 +61,7 @@ class Gates(nn.Module):
 
 
 def norm(channels: int, momentum: float = 0.01) -> nn.BatchNorm2d:
-    """Batch norm with Keras's epsilon; its momentum of .99 is torch's .01."""
+    """Returns a batch norm with Keras's epsilon; its momentum of .99 is torch's .01."""
     return nn.BatchNorm2d(channels, eps=1e-3, momentum=momentum)
 
 
@@ -117,7 +117,7 @@ def _limits(module: nn.Conv2d | nn.Linear, start: Start) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Count:
-    """What a network costs.
+    """The costs of a network.
 
     Attributes:
       parameters: trained numbers; moving averages of batch norm are not among them.
@@ -156,7 +156,7 @@ def count(build: Callable[[], nn.Module], image: tuple[int, int, int], skipped: 
 
 
 def about_operations(network: nn.Module, image: tuple[int, int, int]) -> int:
-    """About how many operations an image costs in a step: every weight works on each cell of the last map, at least.
+    """Estimates a step's operations per image, as if every weight worked on each cell of the last map.
 
     `count` is exact, and takes seconds the first time.
     """

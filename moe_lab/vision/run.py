@@ -52,7 +52,7 @@ class ImageRun(RunConfig):
         return float(self.batch * about_operations(network, image))
 
     @property
-    def numbers(self) -> float:
+    def numbers_per_step(self) -> float:
         """Of one trial, as trials step one after another. A number is computed from about a hundred others."""
         return self.step_operations / 200
 
@@ -121,7 +121,7 @@ class Learner(training.Learner):
         """Updates the network by these samples. Returns their mean loss before, and the number predicted correctly."""
 
     def online(self) -> tuple[float, float]:
-        """Accuracy and loss over the samples used since the last call, NaN if none were."""
+        """Returns accuracy and loss over the samples used since the last call, NaN if none were."""
         count, right, loss = self.sums.tolist()
         self.sums.zero_()
         return (right / count, loss / count) if count else (np.nan, np.nan)
@@ -137,7 +137,7 @@ def in_parts(count: int) -> Iterator[slice]:
 
 
 def cross_entropy(logits: Float[Tensor, "b c"], labels: Int[Tensor, " b"]) -> tuple[Tensor, Tensor]:
-    """The mean loss of a batch and its number of correct predictions."""
+    """Computes the mean loss of a batch and its number of correct predictions."""
     return functional.cross_entropy(logits, labels), (logits.argmax(1) == labels).sum()
 
 
@@ -157,7 +157,7 @@ class Training(TrialProgress):
         self.origin = origin_of(run, self.device, **run.task.provenance())  # type: ignore[attr-defined]
 
     def snapshots(self) -> Iterator[Snapshot]:
-        """Step 0, every `record_every` steps, and the end."""
+        """Yields step 0, every `record_every` steps, and the end."""
         self._record(self.run.measure == "every")
         yield self.snapshot(self.origin, constants=self.constants)
         taken = 0

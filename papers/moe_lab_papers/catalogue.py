@@ -36,7 +36,7 @@ class Entry(NamedTuple):
 
 def entry(claim: Claim) -> Entry:
     """Returns a claim's line in the list."""
-    return Entry(claim.id, claim.published.words, claim.rule.words, f"{claim.measurement.takes('quick'):g}")
+    return Entry(claim.id, claim.published.words, claim.rule.words, f"{claim.measurement.duration('quick'):g}")
 
 
 def entries() -> tuple[Entry, ...]:
@@ -98,7 +98,7 @@ def _details(out: Console, claims: Sequence[Claim], identity: str) -> None:
     claim = next(claim for claim in claims if claim.id == identity)
     measurement = claim.measurement
     shared = sum(other.measurement.name == measurement.name for other in claims) - 1
-    takes = ", ".join(f"{measurement.takes(budget):.0f} ({budget})" for budget in ("quick", "full", "paper"))
+    durations = ", ".join(f"{measurement.duration(budget):.0f} ({budget})" for budget in ("quick", "full", "paper"))
     lack = missing(measurement, None)
     for name, text in {
         "where": claim.where,
@@ -107,7 +107,7 @@ def _details(out: Console, claims: Sequence[Claim], identity: str) -> None:
         "number": claim.read.words if isinstance(claim.read, Reader) else "",
         "rule": claim.rule.words,
         "known reason": claim.reason,
-        "seconds": f"{takes}; {shared} other claims share the measurement" if shared else takes,
+        "seconds": f"{durations}; {shared} other claims share the measurement" if shared else durations,
         "data": lack,
         "measured by": measurement.function,
     }.items():

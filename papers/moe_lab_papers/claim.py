@@ -39,7 +39,7 @@ def within(number: float, bounds: Range) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """Which measured numbers agree with the paper.
+    """The ranges of measured numbers that agree with the paper.
 
     Attributes:
       agrees: closed range in which the number agrees with the published one; None where the paper has no number that
@@ -102,13 +102,13 @@ def in_words(bounds: Range) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """What the paper reports.
+    """The number or statement that the paper reports.
 
     Attributes:
       value: the number, in the unit of the measurement; None where the paper shows a curve or states a relation.
       spread: its standard deviation or half-width, where the paper gives one.
       relation: what the curve shows or the theorem states, in words; "" where the number is all.
-      bound: how the number bounds what is measured, where the paper states an inequality; "" where it is a value. Only
+      bound: how the number bounds the measured one, where the paper states an inequality; "" where it is a value. Only
         a bound lets a rule be open at one end.
     """
 
@@ -188,7 +188,7 @@ class Measurement:
         """Returns the function's arguments, without seed and device."""
         return dict(self.quick) if budget == "quick" else {**self.full, **(self.paper if budget == "paper" else {})}
 
-    def takes(self, budget: Budget) -> float:
+    def duration(self, budget: Budget) -> float:
         """Returns the approximate number of seconds on one CPU core.
 
         Those of the paper's budget follow from the full one's, in proportion to trials, samples and grid points.
@@ -200,7 +200,7 @@ class Measurement:
 
 
 def _size(value: Any) -> float:
-    """How large an argument makes a measurement: a number itself, the sum or the number of the values of a grid."""
+    """Returns the size of an argument: a number itself, the sum of numbers, or the number of other values."""
     if isinstance(value, (int, float)):
         return float(value)
     numbers = isinstance(value, tuple) and all(isinstance(one, (int, float)) for one in value)
@@ -232,8 +232,8 @@ class Claim:
       read: takes the Dataset of the measurement; returns the number of each trial, (trial,), or a single number.
       rule: which numbers agree, stated before the run.
       reason: why it differs or agrees in kind only, as far as is known; "" where it is expected to agree.
-      not_comparable: what was measured in the place of the paper's data or models, and what that shows; "" where the
-        measurement can support or refute the statement. Such a claim neither agrees nor differs.
+      not_comparable: the data or models measured in place of the paper's, and what they show; "" where the measurement
+        can support or refute the statement. Such a claim neither agrees nor differs.
       unit: of the numbers.
     """
 

@@ -123,20 +123,20 @@ def _order(
 
 
 def _cost(claims: Sequence[Claim], order: Order, parallel: int) -> str:
-    """Says what the papers' own sizes cost.
+    """Estimates the costs of the papers' own sizes.
 
     Raises:
       ValueError: it would be a CPU's work, and nobody has said that this is wanted.
     """
     available = [measurement for measurement in measurements(claims) if not missing(measurement, order.data)]
-    total = sum(measurement.takes(order.budget) for measurement in available)
+    total = sum(measurement.duration(order.budget) for measurement in available)
     device = choose(order.device)
     words = f"the papers' own sizes take about {total / 3600:.1f} hours of one CPU core"
     rule = f"budget='paper' needs a GPU (pass device='cpu' to run anyway): {words}"
     require(device.type != "cpu" or order.device == "cpu", rule, device=order.device)
     if device.type == "cpu":
         return f"{words}: about {total / 3600 / parallel:.1f} hours in {parallel} processes"
-    there = sum(measurement.takes(order.budget) for measurement in available if measurement.device)
+    there = sum(measurement.duration(order.budget) for measurement in available if measurement.device)
     return f"{words}, of which {device_label(device)} takes over {there / total:.0%}"
 
 

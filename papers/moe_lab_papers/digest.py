@@ -80,13 +80,13 @@ class Digest:
 
     @property
     def open(self) -> list[str]:
-        """What is neither true nor false of what the paper states, in words: "4 need data (figures 14 and 15)"."""
+        """The verdicts that leave a statement open, in words: "4 need data (figures 14 and 15)"."""
         found = [self.of(verdict) for verdict in VERDICTS if verdict not in SETTLED]
         return [f"{tally(rows)} ({places(rows)})" for rows in found if rows]
 
 
 def digests(claims: Sequence[Claim], rows: Sequence[Row]) -> list[Digest]:
-    """Returns what there is of each paper and topic, in their order."""
+    """Returns the digests of the papers and topics that have claims, in their order."""
     results = {row.claim.id: row for row in rows}
     made = []
     for key in CLAIMED:
@@ -97,7 +97,7 @@ def digests(claims: Sequence[Claim], rows: Sequence[Row]) -> list[Digest]:
 
 
 def meanings(shown: Sequence[Digest]) -> dict[str, str]:
-    """Returns what each verdict that occurs means."""
+    """Returns the meanings of the verdicts that occur."""
     return {verdict: MEANINGS[verdict] for verdict in VERDICTS if any(one.of(verdict) for one in shown)}
 
 

@@ -157,14 +157,14 @@ def _measurement(one: Measurement) -> MeasurementPart:
     return MeasurementPart(
         function=one.function,
         arguments={budget: plain(one.arguments(budget)) for budget in budgets},
-        seconds={budget: round(one.takes(budget), 3) for budget in budgets},
+        seconds={budget: round(one.duration(budget), 3) for budget in budgets},
         seeded=one.seeded,
         needs=one.needs.what if one.needs else "",
     )
 
 
 def result_part(row: Row) -> ResultPart:
-    """Returns what a run measured of a claim."""
+    """Returns the result of a run for a claim."""
     values = row.values
     return ResultPart(
         verdict=row.verdict,

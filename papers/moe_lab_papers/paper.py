@@ -32,29 +32,29 @@ Check = Callable[[], Finding]
 
 @dataclass(frozen=True)
 class Judged:
-    """What a paper says, and the rule that judges what is measured of it."""
+    """A paper's statement, and the rule that judges the measured number."""
 
     published: Published
     rule: Rule
 
 
 class Says(Published):
-    """What a paper says, before its rule: `says(0.6, "of the CNN's samples").agrees(plus_minus(0.05))`.
+    """A paper's statement, before its rule: `says(0.6, "of the CNN's samples").agrees(plus_minus(0.05))`.
 
     Ranges are pairs, or follow from the published number: see `ranges`. `of` is the statistic of the trials that is
     judged: "mean", "median", "lowest" or "highest".
     """
 
     def agrees(self, agrees: Ends, in_kind: Ends | None = None, *, of: str = "mean") -> Judged:
-        """The measured number agrees in one range, and in kind in another."""
+        """Adds the rule that the measured number agrees in one range, and in kind in another."""
         return Judged(self, Rule(agrees=self._range(agrees), in_kind=self._range(in_kind), of=of))
 
     def in_kind(self, in_kind: Ends, *, of: str = "mean") -> Judged:
-        """It agrees in kind at most: the paper has no number that this setting could reproduce."""
+        """Adds the rule that it agrees in kind at most: the paper has no number that this setting could reproduce."""
         return Judged(self, Rule(in_kind=self._range(in_kind), of=of))
 
     def follows(self, agrees: Ends, in_kind: Ends | None = None, *, of: str = "mean") -> Judged:
-        """It follows by arithmetic from the paper's own formulas or sizes, in the range where it would agree."""
+        """Adds the rule that it follows by arithmetic from the paper's own formulas or sizes, within a range."""
         return Judged(self, Rule(agrees=self._range(agrees), in_kind=self._range(in_kind), of=of, follows=True))
 
     def _range(self, ends: Ends | None) -> Range | None:
@@ -66,12 +66,12 @@ class Says(Published):
 
 
 def says(number: float | str, relation: str = "", *, bound: Bound = "", spread: float | None = None) -> Says:
-    """Returns what a paper says: a number, with words or without, or words alone.
+    """Returns a paper's statement: a number, with or without words, or words alone.
 
     Args:
       number: in the unit of the measurement; words where the paper shows a curve or states a relation.
-      relation: what the number is, in words.
-      bound: how the number bounds what is measured, where the paper states an inequality.
+      relation: the meaning of the number, in words.
+      bound: how the number bounds the measured one, where the paper states an inequality.
       spread: its standard deviation or half-width, where the paper gives one.
     """
     if isinstance(number, str):
@@ -92,7 +92,7 @@ class Budgets:
 
 
 def budgets(quick: Any = _ABSENT, full: Any = _ABSENT, paper: Any = _ABSENT) -> Budgets:
-    """An argument that differs between budgets: `budgets(8, 20)`, `budgets(8, 20, paper=40)` or `budgets(full=15)`.
+    """Declares an argument that differs between budgets: `budgets(8, 20, paper=40)` or `budgets(full=15)`.
 
     Where a budget has none, the function's default is taken; the paper's budget is the full one where it has none.
     """
@@ -101,7 +101,7 @@ def budgets(quick: Any = _ABSENT, full: Any = _ABSENT, paper: Any = _ABSENT) -> 
 
 @dataclass
 class Paper:
-    """A part of a paper, with what is claimed there, in the order of the file.
+    """A part of a paper, with its claims in the order of the file.
 
     Attributes:
       key: of the paper or the topic, "pmoe2023".
@@ -228,9 +228,9 @@ class Measured:
           id: without the paper, "figure4/joint-samples".
           statement: what is claimed, in one sentence.
           read: takes the number of each trial from the Dataset: `at(...)`, or another of `readers`.
-          judged: what the paper says, and which numbers agree with it: `says(0.6).agrees(plus_minus(0.05))`.
+          judged: the paper's statement, and the numbers that agree with it: `says(0.6).agrees(plus_minus(0.05))`.
           reason: why it differs or agrees in kind only, as far as is known.
-          not_comparable: what was measured in the place of the paper's data or models, and what that shows.
+          not_comparable: the data or models measured in place of the paper's, and what they show.
           where: the place in the paper; that in the id if neither it nor the measurement says ("figure4": "figure 4").
           unit: of the numbers.
         """

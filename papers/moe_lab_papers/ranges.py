@@ -1,7 +1,7 @@
 """Ranges of numbers in rules: pairs of ends, and ranges that follow from the published number.
 
 `near(0.5, 0.1)` is a pair. `plus_minus(0.1)` is the same around whatever number the paper has, and a function of one
-number, such as `share_from`, is a range from the published number on where it stands without an argument.
+number, such as `share_from`, is without an argument the range that begins at the published number.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def near(number: float, tolerance: float) -> Range:
 
 
 def share_from(low: float) -> Range:
-    """Returns the range of a share or a cosine that is at least so large; 1 up to rounding is its other end."""
+    """Returns the range of a share or a cosine that is at least `low`; its other end is 1, up to rounding."""
     return low, 1.0 + ROUNDING
 
 
@@ -42,7 +42,7 @@ def half_to_double(number: float, without: float = 0.0) -> Range:
 
     Args:
       number: as published.
-      without: what would be measured if there were no effect: 1 for a share of another model's cost, say.
+      without: the number if there were no effect, such as 1 for a share of another model's cost.
     """
     effect = number - without
     ends = without + effect / 2, without + 2 * effect
@@ -50,12 +50,12 @@ def half_to_double(number: float, without: float = 0.0) -> Range:
 
 
 def plus_minus(tolerance: float = 0.0, *, relative: float = 0.0) -> Callable[[float], Range]:
-    """The published number to a tolerance, or to a part of the number."""
+    """Returns the range around the published number, within a tolerance or a part of the number."""
     return lambda number: near(number, tolerance or relative * number)
 
 
 def factor_of_two(without: float = 0.0) -> Callable[[float], Range]:
-    """The published effect to a factor of two; `without` is what would be measured if there were none."""
+    """Returns the range from half to twice the published effect; `without` is the number if there were no effect."""
     return lambda number: half_to_double(number, without)
 
 

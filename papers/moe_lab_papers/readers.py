@@ -90,19 +90,19 @@ def at(
 
 
 def difference(variable: str, /, **labels: Any) -> Reader:
-    """One number less another: one label is a pair, `model=("joint", "cnn")`; the rest as for `at`."""
+    """Reads one number less another: one label is a pair, `model=("joint", "cnn")`; the rest as for `at`."""
     first, second = _pair(variable, labels)
     return Reader(f"{first.words} less {second.words}", lambda data: first(data) - second(data))
 
 
 def ratio(variable: str, /, **labels: Any) -> Reader:
-    """One number over another: one label is a pair, `kind=("joint", "cnn")`; the rest as for `at`."""
+    """Reads one number over another: one label is a pair, `kind=("joint", "cnn")`; the rest as for `at`."""
     first, second = _pair(variable, labels)
     return Reader(f"{first.words} over {second.words}", lambda data: first(data) / second(data))
 
 
 def over_mean(variable: str, /, *, error: bool = False, **labels: Any) -> Reader:
-    """Each trial at one label over the mean of the trials at another: one label is a pair; the rest as for `at`.
+    """Reads each trial at one label over the mean of the trials at another: one label is a pair, as for `ratio`.
 
     Args:
       variable: its name.

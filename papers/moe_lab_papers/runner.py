@@ -115,7 +115,7 @@ def pieces(measurement: Measurement, order: Order) -> list[Piece]:
     if measurement.split is not None:
         name = measurement.split[0]
         parts = [{**arguments, name: (value,)} for value in arguments[name]]
-    each = measurement.takes(order.budget) / len(parts)
+    each = measurement.duration(order.budget) / len(parts)
     return [Piece(measurement.name, measurement.function, part, each) for part in parts]
 
 
@@ -148,7 +148,7 @@ def measured(order: Order, plan: Sequence[Piece]) -> Iterator[Done]:
 
 @dataclass(frozen=True)
 class _Result:
-    """What a worker returns: the content of the file if it could not write it itself, or the error in words."""
+    """The result of a worker: the file's content if it could not write the file, or the error in words."""
 
     content: bytes | None = None
     failure: str = ""

@@ -59,10 +59,10 @@ def _rounded(shot: Snapshot) -> Snapshot:
 class Exact(RouterAlignmentLab):  # type: ignore[misc, valid-type]
     """The Lab trained in float64, as the page trains: rounding decides a few samples where that is in float32."""
 
-    made = dataclasses.replace(
-        RouterAlignmentLab.made,
+    declaration = dataclasses.replace(
+        RouterAlignmentLab.declaration,
         runs=lambda values: {
-            name: run.replace(precision="float64") for name, run in RouterAlignmentLab.made.runs(values).items()
+            name: run.replace(precision="float64") for name, run in RouterAlignmentLab.declaration.runs(values).items()
         },
         begin=lambda run, kept: map(_rounded, train_batch([run])),
     )

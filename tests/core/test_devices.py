@@ -137,9 +137,9 @@ RUNS: dict[str, RunConfig] = {
 def test_every_room_stays_on_the_cpu_by_default_and_leaves_it_for_a_thousand_trials(name: str) -> None:
     """Trials step together: the numbers of a step grow with them, and with what a step reads."""
     run = RUNS[name]
-    assert device_and_dtype(run)[0] == CPU and 1e4 < run.numbers < WORTH_A_GPU
+    assert device_and_dtype(run)[0] == CPU and 1e4 < run.numbers_per_step < WORTH_A_GPU
     many = run.replace(trials=1000)
-    assert device_and_dtype(many)[0] == CUDA and many.numbers > 0.3 * 1000 / run.trials * run.numbers
+    assert device_and_dtype(many)[0] == CUDA and many.numbers_per_step > 0.3 * 1000 / run.trials * run.numbers_per_step
     assert (
         device_and_dtype(many.replace(device="cpu"))[0] == CPU
         and device_and_dtype(run.replace(device="cuda"))[0] == CUDA
@@ -150,9 +150,9 @@ def test_every_room_stays_on_the_cpu_by_default_and_leaves_it_for_a_thousand_tri
 @pytest.mark.usefixtures("gpu")
 def test_trials_of_images_step_one_after_another() -> None:
     run = ImageRun(model=PatchWRN(trunk="plain"), task=QuadrantTask())
-    assert run.numbers == run.replace(trials=100).numbers > run.replace(samples=20).numbers
+    assert run.numbers_per_step == run.replace(trials=100).numbers_per_step > run.replace(samples=20).numbers_per_step
     wide = run.replace(model=PatchWRN(trunk="plain", width=8))
-    assert wide.numbers > 5 * run.numbers
+    assert wide.numbers_per_step > 5 * run.numbers_per_step
 
 
 @pytest.mark.usefixtures("gpu")

@@ -55,7 +55,7 @@ class Run(RunConfig):
 
     @property
     def memory(self) -> Need:
-        return Need(each=100)
+        return Need(per_trial=100)
 
 
 @dataclass(frozen=True)

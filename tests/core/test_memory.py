@@ -52,12 +52,12 @@ def test_an_estimate_is_within_twice_of_what_a_run_allocates(name: str) -> None:
     train = room.train_run if room is not patch_routing else lambda run: patch_routing.train_batch([run])
     with as_on_accelerator(), Peak() as peak:
         final(train(run))
-    estimate = run.trials * run.memory.each
+    estimate = run.trials * run.memory.per_trial
     assert 0.5 * peak.most <= estimate <= 2 * peak.most, f"{estimate / peak.most:.2f} of {peak.most / 1e6:.0f} MB"
 
 
 def test_trials_come_in_groups_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    need = Need(each=100, whole=1000)
+    need = Need(per_trial=100, shared=1000)
     assert trials_at_once(need, 10**6, CPU) == 10**6  # a CPU is not asked
     monkeypatch.setattr(memory, "free_bytes", lambda device: 4000 / memory.SHARE)
     assert trials_at_once(need, 7, CPU) == 7 and trials_at_once(need, 1000, CPU) == 30
@@ -68,7 +68,7 @@ def test_trials_come_in_groups_that_fit(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(RuntimeError, match=r"^31 trials at once of this run must fit into 40% .*: got about 3.82e-06"):
         check(need, 31, CPU)
     with pytest.raises(RuntimeError, match=r"^a trial of this run must fit into"):
-        trials_at_once(Need(each=3001, whole=1000), 5, CPU)
+        trials_at_once(Need(per_trial=3001, shared=1000), 5, CPU)
 
 
 @pytest.mark.parametrize("name", ["switch", "tokens"])

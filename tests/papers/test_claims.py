@@ -89,7 +89,7 @@ def test_all_budgets_bind_to_the_function(measurement: Measurement, tmp_path: Pa
         for piece in parts:
             signature.bind(**piece.arguments)
     assert measurement.quick.keys() == measurement.full.keys() or measurement.split is None
-    assert 0 < measurement.seconds[0] <= measurement.seconds[1] <= measurement.takes("paper")
+    assert 0 < measurement.seconds[0] <= measurement.seconds[1] <= measurement.duration("paper")
     assert measurement.paper.keys() <= measurement.full.keys()
     for name, value in measurement.paper.items():
         assert value != measurement.full[name], "the paper's budget states what differs"

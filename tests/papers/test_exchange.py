@@ -69,7 +69,7 @@ def test_every_claim_is_exported_with_all_that_is_declared_of_it(tmp_path: Path)
             )
         measured, one = data["measurements"][part["measurement"]], claim.measurement
         assert measured["function"] == one.function and set(measured["arguments"]) == {"quick", "full", "paper"}
-        assert measured["seconds"]["full"] == pytest.approx(one.takes("full"), abs=1e-3)
+        assert measured["seconds"]["full"] == pytest.approx(one.duration("full"), abs=1e-3)
         assert measured["needs"] == (one.needs.what if one.needs else "")
 
 

@@ -548,7 +548,9 @@ LANDSCAPE_MOVES = {
 LANDSCAPE = Case(
     name="LandscapeLab",
     small={"dimension": 5, "batch": 64, "steps": 100, "trials": 2},
-    shorter=((landscape.LandscapeLab, "made", dataclasses.replace(landscape.LandscapeLab.made, records=20)),),
+    shorter=(
+        (landscape.LandscapeLab, "declaration", dataclasses.replace(landscape.LandscapeLab.declaration, records=20)),
+    ),
     moved_from={},
     moves=LANDSCAPE_MOVES,
     views={"shown": 2},

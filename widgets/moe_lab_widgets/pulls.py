@@ -215,7 +215,7 @@ def check(data: xr.Dataset) -> None:
 
 
 def lengths(data: xr.Dataset) -> xr.DataArray:
-    """The lengths of the arrows, (step, expert, pattern): of the pulls' part along o1 and o2."""
+    """Returns the lengths of the arrows, (step, expert, pattern): of the pulls' part along o1 and o2."""
     square: xr.DataArray = (data["pull"] ** 2).sum("along").transpose("step", "expert", "pattern")
     return square**0.5
 

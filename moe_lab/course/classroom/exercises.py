@@ -46,13 +46,13 @@ class Exercise:
 
 
 def exercise_of(cell: Mapping[str, Any]) -> Exercise | None:
-    """The exercise of a cell, which ends with its check; None for other cells."""
+    """Returns the exercise of a cell, which ends with its check; None for other cells."""
     found = _CHECK.search(cell["source"]) if cell["cell_type"] == "code" else None
     return None if found is None else Exercise(found[2], found[1], cell["source"][: found.start()].rstrip())
 
 
 def for_class(notebook: Any, solutions: bool) -> Any:
-    """A copy of a notebook for a class: each exercise is an nbgrader answer, followed by a test worth one point.
+    """Returns a copy of a notebook for a class: an exercise is an nbgrader answer with a test worth one point.
 
     Left out are all outputs, and the cells that `for_students` leaves out or that show a solution.
 
@@ -110,13 +110,13 @@ def is_solution(cell: Mapping[str, Any]) -> bool:
 
 
 def solution_of(cell: Mapping[str, Any]) -> str | None:
-    """The code of a cell that shows a solution; None for other cells."""
+    """Returns the code of a cell that shows a solution; None for other cells."""
     found = _FENCE.search(cell["source"]) if is_solution(cell) else None
     return found[1] if found else None
 
 
 def solved(exercise: Exercise, solution: str) -> str:
-    """The stub with a solution in place of its body."""
+    """Returns the stub with a solution in place of its body."""
     return (
         f"{_without_body(exercise.stub, exercise.name)[0]}\n    ### BEGIN SOLUTION\n"
         f"{_without_body(solution, exercise.name)[1]}\n    ### END SOLUTION"

@@ -14,7 +14,7 @@ __all__ = ["JointEM", "MixtureOfExpertsRegressor", "Run", "Spectral", "recover",
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the estimator when it is asked for: scikit-learn takes a second to import."""
+    """Imports the estimator on first use: scikit-learn takes a second to import."""
     if name == "MixtureOfExpertsRegressor":
         from moe_lab.recovery.gridlock.estimator import MixtureOfExpertsRegressor
 

@@ -117,7 +117,7 @@ def converged(before: np.ndarray, now: np.ndarray, gain: float = GAIN) -> np.nda
 
 
 def fits(state: State, truth: Parameters) -> dict[str, np.ndarray]:
-    """regressor_fit, gating_fit and error of some trials, (trials,) each; NaN where a parameter is not finite."""
+    """Returns regressor_fit, gating_fit and error, (trials,) each; NaN where a parameter is not finite."""
     bad = ~(torch.isfinite(state.regressors) & torch.isfinite(state.gates)).flatten(1).all(1)
     regressors, gates = (torch.where(bad[:, None, None], torch.zeros_like(part), part) for part in state)
     values = {

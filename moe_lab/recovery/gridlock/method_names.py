@@ -55,19 +55,19 @@ def name_of(method: str) -> str:
 
 
 def words_of(point: dict[str, Any], between: str = "\n") -> str:
-    """ "k = 8, n = 6000" """
+    """Returns a grid point in words, such as "k = 8, n = 6000"."""
     symbols = {"k": "k = {}", "samples": "n = {:,}", "activation": "{}", "noise": "σ = {}"}
     words = {"relu": "ReLU", "leaky-relu": "leaky ReLU"}
     return between.join(symbols[name].format(words.get(value, value)) for name, value in point.items())
 
 
 def points_across(data: xr.Dataset, axes: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """The points of all axes that are not within a panel, the last changing fastest."""
+    """Returns the points of all axes that are not within a panel, the last changing fastest."""
     names = [str(name) for name in data["error"].dims if name not in _WITHIN] if axes is None else list(axes)
     values = [[value.item() for value in data[name].values] for name in names]
     return [dict(zip(names, one, strict=True)) for one in itertools.product(*values)]
 
 
 def marks(data: xr.Dataset) -> str:
-    """What marks and bars are, for the note of a head."""
+    """Returns what marks and bars are, for the note of a panel."""
     return f"mark: one of {data.sizes['trial']} trials, bar: their median"

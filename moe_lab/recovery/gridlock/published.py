@@ -63,7 +63,7 @@ figure 6); ranges go over several seeds that nothing was chosen on."""
 
 
 def published(place: str) -> xr.Dataset:
-    """What the paper publishes in one of its tables.
+    """Returns one of the paper's tables as published.
 
     Args:
       place: "table 1" or "table 2".

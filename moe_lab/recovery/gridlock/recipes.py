@@ -44,7 +44,7 @@ MEANINGS = {
 
 
 def method_of(name: str, iterations: int | None = None) -> Method:
-    """The method behind a name of `METHODS`.
+    """Returns the method with a name of `METHODS`.
 
     - "orth-als": Orth-ALS on the full T3 of plain P3(y), then EM of the gates: algorithms 1 and 2 as they are printed.
     - "spectral": power iterations on the whitened T3 of 4 tanh(P3(y)/4), then EM of the gates.
@@ -88,7 +88,7 @@ def run_of(
     settings: Mapping[str, Any],
     iterations: Mapping[str, int] | int | None = None,
 ) -> Run:
-    """The Run of a grid point such as {"k": 3, "algorithm": "joint-em"}.
+    """Returns the Run of a grid point such as {"k": 3, "algorithm": "joint-em"}.
 
     Args:
       task: parameters of `MixtureTask` that the point does not name.
@@ -134,7 +134,7 @@ class Figure(figure.Figure):
         self.settings = {"device": "auto", **({} if self.samples is None else {"samples": self.samples}), **given}
 
     def how(self) -> dict[str, Any]:
-        """What every grid point needs besides its own values."""
+        """Returns the settings that all grid points share."""
         return {"task": dict(self.task), "settings": self.settings, "iterations": self.iterations}
 
     def fill(

@@ -51,7 +51,7 @@ class Spectral(Config):
     name: ClassVar[str] = "spectral"
 
     def starts(self, experts: int) -> int:
-        """How many starts a decomposition into so many components has."""
+        """Returns the number of starts of a decomposition into some components."""
         if self.restarts is not None:
             return self.restarts
         return 20 if experts < 6 else 60
@@ -93,11 +93,11 @@ class Run(RunConfig):
     operations: ClassVar[tuple[str, ...]] = ("linalg.eigh", "linalg.solve_ex", "linalg.lstsq", "linalg.qr")
 
     @property
-    def numbers(self) -> float:
-        return float(self.trials * self._of_a_step)
+    def numbers_per_step(self) -> float:
+        return float(self.trials * self._numbers_per_trial)
 
     @property
-    def _of_a_step(self) -> int:
+    def _numbers_per_trial(self) -> int:
         """Samples of one trial, the products of their numbers, and an iteration of EM, which passes over them all."""
         k, d = self.task.experts, self.task.dimension
         pairs = d * (d + 1) // 2
@@ -106,8 +106,8 @@ class Run(RunConfig):
 
     @property
     def memory(self) -> Need:
-        """What it takes on an accelerator."""
-        return Need(each=self.number_bytes * self._of_a_step)
+        """The memory needed on an accelerator."""
+        return Need(per_trial=self.number_bytes * self._numbers_per_trial)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -41,7 +41,7 @@ def stuck_rate(
     gain: float = GAIN,
     **more: Any,
 ) -> xr.Dataset:
-    """Who is stuck: joint EM from random parameters against EM of everything from the spectral start.
+    """Measures how often EM gets stuck: joint EM from random parameters, and EM of everything from the spectral start.
 
     A trial is found where its regressor fit is at least `FOUND`. It is stuck where it is not found and has converged:
     its error E(A, W) fell by less than `gain` in its last `window` iterations. All others are still moving (`verdict`).
@@ -122,7 +122,7 @@ def plan_of(
 
 
 def verdict(data: xr.Dataset) -> xr.DataArray:
-    """ "found", "stuck", "still moving" or "diverged" for each trial of what `stuck_rate` returned.
+    """Judges each trial in the Dataset of `stuck_rate`: "found", "stuck", "still moving" or "diverged".
 
     Raises:
       ValueError: the Dataset has no regressor_fit and stuck.
@@ -133,5 +133,5 @@ def verdict(data: xr.Dataset) -> xr.DataArray:
 
 
 def verdict_words(fit: np.ndarray, stuck: np.ndarray) -> np.ndarray:
-    """`verdict` for the regressor fits and the stuck trials of any shape."""
+    """Computes `verdict` from the regressor fits and the stuck trials, in arrays of any shape."""
     return np.select([np.isnan(fit), fit >= FOUND, stuck > 0], ["diverged", "found", "stuck"], "still moving")

@@ -55,12 +55,12 @@ class StuckRecord:
         return bool(self.done.all())
 
     def share(self, verdict: str) -> Float[np.ndarray, "method k n"]:
-        """The share of each cell's starts that are "found", "stuck", "still moving" or "diverged"; NaN if not run."""
+        """Returns the share of each cell's trials with a verdict, such as "found" or "stuck"; NaN if not run."""
         words = verdict_words(self.values["regressor_fit"], self.values["stuck"])
         return np.where(self.done, (words == verdict).mean(-1), np.nan)
 
     def dataset(self) -> xarray.Dataset:
-        """What `stuck_rate` returns, NaN where a cell has not been computed."""
+        """Returns the Dataset of `stuck_rate`, NaN in cells that have not been computed."""
         grid = dict(zip(AXES, map(list, (self.methods, self.experts, self.samples)), strict=True))
         table = Table(grid, self.trials, dict(VERDICTS), dict(MEANINGS), {}, dict(self.origin))
         table.values = {name: value.reshape(-1, self.trials) for name, value in self.values.items()}
@@ -68,7 +68,7 @@ class StuckRecord:
 
 
 def stuck_records(**arguments: Any) -> Iterator[StuckRecord]:
-    """The map of `stuck_rate` with these arguments, all by name, while it fills: from the empty map to the full one.
+    """Yields the map of `stuck_rate` (same arguments, all by name) while it fills, from the empty map to the full one.
 
     Raises:
       ValueError: a wrong value or combination, before anything runs.
@@ -106,5 +106,5 @@ def _fill(plan: Plan, origin: Mapping[str, Any]) -> Iterator[StuckRecord]:
 
 
 def cost_of(k: int, samples: int) -> int:
-    """About how an iteration's time grows: with n, and with the k (k + 1) / 2 blocks of the gates' Hessian."""
+    """Estimates the relative time of an iteration: proportional to n and to the k (k + 1) / 2 blocks of the Hessian."""
     return samples * k * (k + 1)

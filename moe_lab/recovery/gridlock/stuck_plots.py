@@ -154,7 +154,7 @@ def stuck_map(data: xr.Dataset, axes: Any) -> None:
 
 
 def _map_cell(panel: Axes, column: int, row: int, counts: dict[str, int], total: int) -> None:
-    """One cell: how many trials were found, and where some were not what became of them."""
+    """Draws one cell: how many trials were found, and the verdicts on the others."""
     share = counts["found"] / total
     corner = (column - 0.48, row - 0.46)
     panel.add_patch(Rectangle(corner, 0.96, 0.92, facecolor=theme.RAMP(0.6 * share), linewidth=0, gid="cell"))

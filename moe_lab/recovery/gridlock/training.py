@@ -48,7 +48,7 @@ def train(model: Method, task: MixtureTask, **settings: Any) -> Iterator[Snapsho
       settings: the other parameters of `Run`.
 
     Raises:
-      ConfigError: a wrong value or combination, at once and not at the first Snapshot.
+      ConfigError: a wrong value or combination, before the first Snapshot.
       ValueError, RuntimeError: an unknown or absent device.
     """
     return train_run(Run(model=model, task=task, **settings))
@@ -71,7 +71,7 @@ def _snapshots(run: Run, device: torch.device) -> Iterator[Snapshot]:
 
 
 def samples_of(run: Run) -> Samples:
-    """The samples of a run."""
+    """Returns the samples of a run."""
     device, dtype = device_and_dtype(run)
     check(run.memory, run.trials, device)
     return run.task.sample(run.samples, trials=run.trial_numbers, seed=run.seed, device=device, dtype=dtype)
@@ -79,7 +79,11 @@ def samples_of(run: Run) -> Samples:
 
 @with_notebook
 def recover(run: Run) -> tuple[Samples, State]:
-    """Recovers without Snapshots: returns the samples, which hold the truth, and the estimates."""
+    """Recovers the mixtures of a run's trials without Snapshots.
+
+    Returns:
+      The samples, with the true parameters, and the estimates.
+    """
     samples = samples_of(run)
     with threads_for(0, samples.x.device):
         *_, (_, _, state) = states(run, samples, watch=False)
@@ -114,7 +118,7 @@ def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int
 
 
 def m_step(model: JointEM) -> dict[str, Any]:
-    """The arguments of `em` that say how joint EM moves the gates."""
+    """Returns the arguments of `em` that say how joint EM moves the gates."""
     rate = model.gate_rate if model.gate_step == "gradient" else None
     return {"gradient_rate": rate, "radius": model.radius}
 

@@ -54,21 +54,22 @@ class Figure(figure.Figure):
     every: int = 10
 
     def run(self, model: L4Loss | L2Loss | LogLoss, **changed: Any) -> LossRun:
-        """A model's run with the caller's parameters, each passed to the Config that has one of its name."""
+        """Returns a model's run with the caller's parameters, each passed to the Config that has one of its name."""
         settings = {"record_every": self.every, "trials": self.trials, "seed": self.seed, **self.more, **changed}
         of_task = {name: settings.pop(name) for name in list(settings) if name in MixtureTask.model_fields}
         return LossRun(model=model, task=PAPER_TASK.replace(**of_task), **settings)
 
     def attrs_of(self, *runs: LossRun, **more: Any) -> dict[str, Any]:
-        """The attrs of the results of some runs, without their call."""
+        """Returns the attrs of the results of some runs, without their call."""
         return self.about([run.record() for run in runs], device_labels(runs), **more)
 
 
 @reproducible()
 @checked
 def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, every: int = 10, **more: Any) -> xr.Dataset:
-    """Figure 2 (a): the regressors' error while L4 and l2 are descended from the same starts. With 40 trials: how many
-    starts l2 leaves behind.
+    """Figure 2 (a): the regressors' error while L4 and l2 are minimised from the same starts.
+
+    With 40 trials it shows how often l2 gets stuck.
 
     Args:
       trials: starts, each with data of its own.
@@ -83,7 +84,7 @@ def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, ever
       gate_to_gate and gate_to_regressors(trial), |cos| of the gate to the true gate and to a_1* - a_2*.
 
     Raises:
-      ValueError: a wrong value or combination, before anything is descended.
+      ValueError: a wrong value or combination, before any descent.
     """
     changes = {} if steps is None else {"steps": steps}
     models: dict[str, L4Loss | L2Loss] = {"L4": RECIPES["fresh"].model.replace(**changes), "l2": L2Loss(**changes)}
@@ -121,7 +122,7 @@ def gates_given_regressors(
       gating_error(regressors, step, trial), and regressor_error(regressors, trial).
 
     Raises:
-      ValueError: a wrong value or combination, before anything is descended.
+      ValueError: a wrong value or combination, before any descent.
     """
     figure = Figure("figure 2 (b)", trials, seed, more, every)
     first = {"steps": regressor_steps}
@@ -152,7 +153,7 @@ def random_gates(
       regressor_error(step, trial) on L4, and gating_error(gate_step, trial) on L_log with L4's regressors.
 
     Raises:
-      ValueError: a wrong value or combination, before anything is descended.
+      ValueError: a wrong value or combination, before any descent.
     """
     figure = Figure("figure 3", trials, seed, {"gating": "random"} | more, every)
     first = RECIPES["fresh"].model.replace(steps=regressor_steps)
@@ -186,7 +187,7 @@ def small_batches(
       regressor_error(batch, step, trial).
 
     Raises:
-      ValueError: a wrong value or combination, before anything is descended.
+      ValueError: a wrong value or combination, before any descent.
     """
     sizes = tuple(int(size) for size in np.atleast_1d(np.asarray(batches)))
     require(len(set(sizes)) == len(sizes) > 0, "batches must be different batch sizes, at least one", batches=sizes)
@@ -212,7 +213,7 @@ def loss_surface(
     every: int = 10,
     **more: Any,
 ) -> xr.Dataset:
-    """A loss over a plane of parameters, and the path that a descent takes, as seen in that plane.
+    """Computes a loss over a plane of parameters, and the path that a descent takes, projected onto it.
 
     Args:
       loss: "L4" or "l2".

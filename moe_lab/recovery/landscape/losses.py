@@ -183,7 +183,7 @@ def l2(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Acti
 
 
 def l2_value(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation) -> Float[Tensor, " T"]:
-    """The value of `l2`, without its gradient."""
+    """Returns the value of `l2`, without its gradient."""
     prior = (state.gates @ x.mT).softmax(1)
     predicted = (prior * g(state.regressors @ x.mT)).sum(1)
     return (predicted - y).square().mean(1)

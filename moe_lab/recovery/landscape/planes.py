@@ -64,12 +64,12 @@ class Plane:
     values: Array
 
     def coordinates(self, points: Array) -> Array:
-        """(n, 3) coordinates of points (n, m) in the plane, and their distance from it."""
+        """Returns (n, 3) coordinates of points (n, m) in the plane, and their distance from it."""
         return coordinates(points, self.origin, self.first, self.second)
 
 
 def coordinates(points: Array, origin: Array, first: Array, second: Array) -> Array:
-    """(n, 3) coordinates of points (n, m) along two orthonormal directions, and their distance from that plane."""
+    """Returns (n, 3): coordinates of points (n, m) along two orthonormal directions, and distances from their plane."""
     apart = points - origin
     inside = apart @ np.stack((first, second), axis=1)
     squares = np.clip((apart**2).sum(1) - (inside**2).sum(1), 0, None)
@@ -77,25 +77,25 @@ def coordinates(points: Array, origin: Array, first: Array, second: Array) -> Ar
 
 
 def orthonormal(first: Array, second: Array) -> tuple[Array, Array]:
-    """The unit vector along the first direction, and that along the part of the second which is orthogonal to it."""
+    """Orthonormalizes two directions by Gram-Schmidt."""
     first = first / np.linalg.norm(first)
     second = second - (second @ first) * first
     return first, second / np.linalg.norm(second)
 
 
 def flat(loss: str, rows: Array, gates: Array) -> Array:
-    """The parameters that a loss moves, (n, m): for L4 A (n, k, d), for l2 also the gates but the last, which is 0."""
+    """Returns the parameters that a loss moves, (n, m): for L4 A (n, k, d); for l2 also all gates but the last (0)."""
     moved = rows if loss == "L4" else np.concatenate((rows, gates[:, :-1]), axis=1)
     return moved.reshape(len(moved), -1)
 
 
 def permuted(regressors: Array, gates: Array, order: NDArray[np.int64]) -> Array:
-    """The flat parameters of l2 with the experts in another order, shifted such that w_k = 0."""
+    """Returns the flat parameters of l2 with the experts in another order, shifted such that w_k = 0."""
     return np.concatenate((regressors[order], (gates[order] - gates[order[-1]])[:-1])).ravel()
 
 
 def plane(run: LossRun, trial: int) -> Plane:
-    """The plane of one trial of a run, cached: learning rates, batches and steps do not change it."""
+    """Returns the plane of one trial of a run, cached: learning rates, batches and steps do not change it."""
     assert isinstance(run.model, (L4Loss, L2Loss))
     return _plane(run.model.replace(steps=1, rate=0.1), run.task, run.seed, trial)
 
@@ -121,7 +121,7 @@ def _plane(model: L4Loss | L2Loss, task: MixtureTask, seed: int, trial: int) -> 
 
 
 def lengths(truth: Parameters, weights: losses.Weights) -> Array:
-    """(T, k) lengths of the rows of L4's minimiser, as in `losses.minimiser`; 0 where delta is too large for one.
+    """Computes the lengths (T, k) of the rows of L4's minimiser (`losses.minimiser`); 0 where delta is too large.
 
     Raises:
       ValueError: L4 has no least value.
@@ -188,7 +188,7 @@ def _evaluated(run: LossRun, points: Array) -> Array:
 
 
 def l2_values(points: Array, x: Float[Tensor, "1 N d"], y: Float[Tensor, "1 N"], g: Activation) -> Array:
-    """l2 at many parameters (n, 2k - 1, d), k regressors and all gates but the last, on the same samples."""
+    """Returns l2 at many parameters (n, 2k - 1, d), k regressors and all gates but the last, on the same samples."""
     k, values = (points.shape[1] + 1) // 2, []
     for part in torch.as_tensor(points).split(_AT_ONCE):
         gates = torch.cat((part[:, k:], torch.zeros_like(part[:, :1])), dim=1)

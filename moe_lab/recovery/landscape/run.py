@@ -92,7 +92,7 @@ class LossRun(RunConfig):
     """One loss on one task.
 
     Raises:
-      ConfigError: a value is out of bounds, a batch is larger than the samples, or L4 is asked of inputs or noise that
+      ConfigError: a value is out of bounds, a batch is larger than the samples, or L4 is used with inputs or noise that
         it is not made for.
     """
 
@@ -107,20 +107,20 @@ class LossRun(RunConfig):
     operations: ClassVar[tuple[str, ...]] = ("linalg.eigh", "linalg.pinv")
 
     @property
-    def numbers(self) -> float:
-        return float(self.trials * self._of_a_step)
+    def numbers_per_step(self) -> float:
+        return float(self.trials * self._numbers_per_trial)
 
     @property
-    def _of_a_step(self) -> int:
-        """What a batch of one trial computes."""
+    def _numbers_per_trial(self) -> int:
+        """The numbers that a batch of one trial computes."""
         return self.batch * (8 * self.task.experts + self.task.dimension)
 
     @property
     def memory(self) -> Need:
-        """What it takes on an accelerator: the samples of a block or of the set, twice, and one step."""
+        """The memory needed on an accelerator: the samples of a block or of the set, twice, and one step."""
         d = self.task.dimension
         samples = self.samples or max(self.batch, SAMPLED_AT_ONCE // d)
-        return Need(each=self.number_bytes * (2 * samples * (d + 1) + self._of_a_step))
+        return Need(per_trial=self.number_bytes * (2 * samples * (d + 1) + self._numbers_per_trial))
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

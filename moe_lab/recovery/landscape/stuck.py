@@ -21,8 +21,11 @@ _FOR_EXCESS = 50_000
 
 
 def stuck_at(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(trial,) stuck, and still falling, from errors (step, trial), by `STUCK_ERROR` and `STUCK_GAIN`; a diverged trial
-    is neither."""
+    """Judges by `STUCK_ERROR` and `STUCK_GAIN` which trials are stuck, from errors (step, trial).
+
+    Returns:
+      (trial,) whether each is stuck, and whether its large error still falls; a diverged trial is neither.
+    """
     tenth = max(1, len(errors) // 10)
     last, before = errors[-tenth:].mean(0), errors[-2 * tenth : -tenth].mean(0)
     bad = last > STUCK_ERROR
@@ -31,7 +34,7 @@ def stuck_at(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def where_l2_ended(run: LossRun, end: xarray.Dataset) -> xarray.Dataset:
-    """The loss beyond that of the truth, and where the gate points."""
+    """Computes the excess of l2 over its value at the truth, and the direction of the gate."""
     import xarray  # here: a live descent need not wait for it
 
     truth = run.task.parameters(run.trial_numbers, run.seed)

@@ -57,7 +57,7 @@ def descend(model: Descent, task: MixtureTask, **settings: Any) -> Iterator[Snap
       settings: the other parameters of `LossRun`.
 
     Raises:
-      ConfigError: a wrong value or combination, at once and not at the first Snapshot.
+      ConfigError: a wrong value or combination, before the first Snapshot.
       InvalidActivationError: L4 has no transforms for this activation.
       ValueError, RuntimeError: an unknown or absent device.
     """
@@ -210,7 +210,7 @@ class _Step:
 
 
 def rate_at(model: Descent, step: int) -> float:
-    """The learning rate after so many steps."""
+    """Returns the learning rate after some steps."""
     return model.rate * (0.5 + 0.5 * math.cos(math.pi * step / model.steps) if model.cosine else 1.0)
 
 

@@ -39,7 +39,7 @@ class Samples(Images):
 
 
 def cells_in(boxes: Int[Tensor, "*N 4"], side: int, cells: int) -> Bool[Tensor, "*N n"]:
-    """Which of cells x cells patches of an image have their center in the box, row by row.
+    """Returns which of cells x cells patches of an image have their center in the box, row by row.
 
     Args:
       side: of the image, in pixels.
@@ -96,7 +96,7 @@ class QuadrantTask(ImageTask):
 
 
 class VehiclesTask(CifarTask):
-    """The data sets that pmoe2023 makes of CIFAR-10 (appendix A, after Karp et al., 2021), from a folder of files.
+    """The data sets of pmoe2023 built from CIFAR-10 (appendix A, after Karp et al., 2021), from a folder of files.
 
     Variants:
       "vehicles": CIFAR-VEHICLES. A vehicle of 16x16 pixels in one quadrant, animals in the others; four classes.

@@ -61,7 +61,7 @@ class WRN(_Wide):
 
     @classmethod
     def paper(cls, data: Literal["cifar", "celeba"] = "cifar") -> Self:
-        """The paper's model, the same for both data sets."""
+        """Returns the paper's model, the same for both data sets."""
         return cls(width=10, norm_momentum=0.01)
 
 
@@ -95,7 +95,7 @@ class PatchWRN(_Wide):
 
     @classmethod
     def paper(cls, data: Literal["cifar", "celeba"] = "cifar") -> Self:
-        """The paper's model: for CIFAR-10 k=4 experts that keep l=16 of 64 cells; for CelebA k=8 and l=2 of 16 patches.
+        """Returns the paper's model: k=4 and l=16 of 64 cells for CIFAR-10; k=8 and l=2 of 16 patches for CelebA.
 
         Raises:
           ValueError: data is neither.
@@ -107,7 +107,7 @@ class PatchWRN(_Wide):
         return cls(width=10, norm_momentum=0.01, **sizes)
 
     def patches(self, image: tuple[int, int, int]) -> int:
-        """n, the number of patches."""
+        """Returns n, the number of patches."""
         return (image[1] // _MAP // self.patch_side) ** 2
 
     def check(self, image: tuple[int, int, int]) -> None:

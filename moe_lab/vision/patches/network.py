@@ -53,7 +53,7 @@ class Block(nn.Module):
 
 
 def trunk(kind: str, channels: int, width: int, momentum: float) -> list[nn.Module]:
-    """What comes before the last group: a map of 32 x width channels on half of the image's side."""
+    """Returns the layers before the last group, which give 32 x width channels at half of the image's side."""
     narrow, wide = 16 * width, 32 * width
     if kind == "plain":
         return [
@@ -66,7 +66,7 @@ def trunk(kind: str, channels: int, width: int, momentum: float) -> list[nn.Modu
 
 
 def narrowed(width: int, momentum: float) -> list[nn.Module]:
-    """BN-ReLU-conv3x3 of stride 2, to the D = 64 x width channels of the last map."""
+    """Returns BN-ReLU-conv3x3 of stride 2, to the D = 64 x width channels of the last map."""
     return [norm(32 * width, momentum), nn.ReLU(), SameConv2d(32 * width, 64 * width, 3, 2)]
 
 
@@ -124,12 +124,12 @@ class PatchLayer(nn.Module):
         self.seed = 0
 
     def seeded(self, seed: int) -> None:
-        """Names the stream of random gates."""
+        """Sets the stream of random gates."""
         self.seed = seed
         self.random.manual_seed(seed)
 
     def routed(self, x: Float[Tensor, "B D h w"]) -> Routed:
-        """Which patches each expert keeps, and the gates (eq. 5)."""
+        """Routes the patches to the experts (gates: eq. 5)."""
         shape = (len(x), self.experts, (x.shape[2] // self.side) * (x.shape[3] // self.side))
         if self.kind == "none":
             return Routed(x.new_ones(shape), None)
@@ -149,13 +149,13 @@ class PatchLayer(nn.Module):
         return self.pooled(x, self.routed(x))
 
     def pooled(self, x: Float[Tensor, "B D h w"], routed: Routed) -> Float[Tensor, "B D"]:
-        """The experts' answers to their patches, after BN-ReLU and the mean over all cells."""
+        """Computes the mean over all cells of the experts' outputs on their patches, after BN-ReLU."""
         if routed.places is None or not self.sparse:
             return self.masked(x, routed.gates)
         return self.gathered(x, routed.gates.gather(2, routed.places), routed.places)
 
     def masked(self, x: Float[Tensor, "B D h w"], gates: Float[Tensor, "B k n"]) -> Float[Tensor, "B D"]:
-        """Every expert on all cells, those of unkept patches multiplied by zero."""
+        """Computes every expert on all cells, with those of unkept patches multiplied by zero."""
         batch, channels, height, width = x.shape
         maps = gates.view(batch, self.experts, height // self.side, width // self.side)
         if self.side > 1:
@@ -173,7 +173,7 @@ class PatchLayer(nn.Module):
     def gathered(
         self, x: Float[Tensor, "B D h w"], gates: Float[Tensor, "B k l"], index: Int[Tensor, "B k l"]
     ) -> Float[Tensor, "B D"]:
-        """The same on kept cells only; an expert answers all others alike, which is computed once."""
+        """Computes `masked` on kept cells only; an expert's output on all others is the same, and is computed once."""
         batch, channels = x.shape[:2]
         experts, keep = index.shape[1:]
         cells = x.permute(0, 2, 3, 1).reshape(-1, channels)  # no copy of a channels-last map
@@ -228,7 +228,7 @@ class PatchNetwork(nn.Module):
         return self.routed(x)[0]
 
     def routed(self, x: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B c"], Routed]:
-        """The logits and which patches the experts keep."""
+        """Computes the logits and the routing."""
         cells = self.body(_fast(x))
         routed = self.layer.routed(cells)
         return self.dense(self.layer.pooled(cells, routed)), routed

@@ -106,7 +106,7 @@ class TurnTask(_TurnedTask):
 
 
 class CifarRotateTask(CifarTask, _TurnedTask):
-    """CIFAR-10-Rotate: every image as it is (0) and turned by 30 degrees (1), from a folder of CIFAR-10's files.
+    """CIFAR-10-Rotate: every image unturned (0) and turned by 30 degrees (1), from a folder of CIFAR-10's files.
 
     Images are turned, cropped to 24x24, enlarged to 32x32, blurred, and normalised by channel. The defaults are those
     of the authors' code: training images alone are blurred, where the paper says that noise is added to all; a turned

@@ -45,7 +45,7 @@ def fitted(run: Run) -> dict[str, Float[np.ndarray, " T"]]:
 
 
 def parameters(image: tuple[int, int, int]) -> int:
-    """A weight for each number of the image, and b."""
+    """Returns the number of parameters: a weight for each number of the image, and b."""
     return int(np.prod(image)) + 1
 
 

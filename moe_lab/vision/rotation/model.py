@@ -51,7 +51,7 @@ class SmallCNN(_Single):
 
     @classmethod
     def paper(cls) -> Self:
-        """The paper's single CNN, trained by SGD as its section A.3 says."""
+        """Returns the paper's single CNN, trained by SGD as its section A.3 says."""
         return cls(filters=(64, 128), **_PAPER)
 
 
@@ -66,7 +66,7 @@ class ResNet18(_Single):
 
     @classmethod
     def paper(cls) -> Self:
-        """The paper's single ResNet18, trained by SGD as its section A.3 says."""
+        """Returns the paper's single ResNet18, trained by SGD as its section A.3 says."""
         return cls(**_PAPER)
 
 
@@ -130,7 +130,7 @@ class Mixture(Built):
 
     @classmethod
     def paper(cls, expert: SmallCNN | ResNet18) -> Self:
-        """The paper's mixture: four experts by normalised descent, the router by SGD with 1e-4, balance 1e-3."""
+        """Returns the paper's mixture: four experts by normalised descent, the router by SGD at 1e-4, balance 1e-3."""
         own = expert.replace(**{**_PAPER, "optimizer": "normalized"})
         return cls(expert=own, experts=4, router_learning_rate=1e-4, balance=1e-3)
 

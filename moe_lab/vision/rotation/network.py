@@ -32,7 +32,7 @@ class Dispatched(NamedTuple):
 
 
 def small_cnn(channels: int, filters: Sequence[int], classes: int) -> nn.Sequential:
-    """Two convolutions with ReLU and pooling, to a map of 2x2, and a dense layer."""
+    """Returns two convolutions with ReLU and pooling, to a map of 2x2, and a dense layer."""
     first, second = filters
     return nn.Sequential(
         nn.Conv2d(channels, first, 3, padding=1),
@@ -67,7 +67,7 @@ class Residual(nn.Module):
 
 
 def resnet18(channels: int, width: int, classes: int) -> nn.Sequential:
-    """ResNet18 for images of 32x32: a first convolution of 3x3, no pooling before the last."""
+    """Returns a ResNet18 for images of 32x32: a first convolution of 3x3, no pooling before the last."""
     stages = [(1, 1, 1), (1, 1, 1), (1, 2, 2), (2, 2, 1), (2, 4, 2), (4, 4, 1), (4, 8, 2), (8, 8, 1)]
     return nn.Sequential(
         nn.Conv2d(channels, width, 3, 1, 1, bias=False),
@@ -103,7 +103,7 @@ class MixtureNetwork(nn.Module):
         expert: Int[Tensor, " B"] | None = None,
         everywhere: bool = False,
     ) -> Dispatched:
-        """F(x) = pi_m* f_m*(x) with m* = argmax(h(x) + r) and pi = softmax(h(x)).
+        """Computes F(x) = pi_m* f_m*(x) with m* = argmax(h(x) + r) and pi = softmax(h(x)).
 
         Args:
           noise: r, added to the router's scores.
@@ -128,7 +128,7 @@ class MixtureNetwork(nn.Module):
         return any(isinstance(part, nn.BatchNorm2d) for part in self.modules())
 
     def chosen(self, x: Tensor, noise: Tensor | None, expert: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """h(x), m* and pi_m*."""
+        """Computes h(x), m* and pi_m*."""
         rule = "a mixture with a router chooses the experts itself"
         require(self.router is None or expert is None, rule, experts=len(self.experts))
         if self.router is None:
@@ -155,6 +155,6 @@ def sent_to(expert: Int[Tensor, " B"], experts: int) -> Bool[Tensor, "B M"]:
 
 
 def balance_loss(scores: Float[Tensor, "B M"], expert: Int[Tensor, " B"]) -> Tensor:
-    """M times the sum over experts of their share of the images and their mean gate: 1 where all are alike."""
+    """Computes M times the sum over experts of share of images times mean gate: 1 where all are alike."""
     load = sent_to(expert, scores.shape[1]).to(scores.dtype).mean(0, keepdim=True)
     return switch_loss(load, scores.softmax(1).mean(0, keepdim=True)).value[0]

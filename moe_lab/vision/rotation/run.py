@@ -27,7 +27,7 @@ class Run(ImageRun):
     examples: int = knob(72, meaning="test samples whose routing is recorded", ge=0, le=1000)
 
     def record(self) -> dict[str, Any]:
-        """The run as plain values for files; the `kind` of a TurnTask, which names a class here, is `turn_kind`."""
+        """Returns the run as plain values for files; `turn_kind` is the `kind` of a TurnTask."""
         plain = super().record()
         if isinstance(self.task, TurnTask):
             plain["task"] |= {"kind": "TurnTask", "turn_kind": self.task.kind}

@@ -37,7 +37,7 @@ def from_released(kind: type[Model], prefix: Path | str, config: VMoEConfig | Ma
 
 
 def _config(config: VMoEConfig | Mapping[str, Any] | str, weights: Mapping[str, np.ndarray]) -> VMoEConfig:
-    """The config, with what the checkpoint knows and the config leaves open."""
+    """Returns the config, with the values that it leaves open and the checkpoint determines."""
     embedding = weights.get("Encoder.posembed_input.pos_embedding")
     rule = "a checkpoint must hold Encoder/posembed_input/pos_embedding, (1, positions, D)"
     proper = embedding is not None and embedding.ndim == 3

@@ -135,11 +135,11 @@ class VMoEConfig(Config):
         return math.lcm(tokens, self.group_size) // tokens if self.layers else 1
 
     def kept_in(self, layer: int) -> tuple[int, ...]:
-        """The numbers of the experts that a block still has, ascending."""
+        """Returns the numbers of the experts that a block still has, ascending."""
         return self.kept[self.layers.index(layer)] if self.kept else tuple(range(self.num_experts))
 
     def routes_in(self, layer: int) -> tuple[int, ...]:
-        """The numbers of the experts that tokens choose among: all with silent pruning, else those kept."""
+        """Returns the numbers of the experts that tokens choose among: all with silent pruning, else those kept."""
         return self.kept_in(layer) if self.pruning == "rerouted" else tuple(range(self.num_experts))
 
 

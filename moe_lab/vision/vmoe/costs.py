@@ -26,7 +26,7 @@ _CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Costs:
-    """What a model costs.
+    """The costs of a model.
 
     Attributes:
       parameters: their number.

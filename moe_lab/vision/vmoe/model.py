@@ -29,7 +29,7 @@ from moe_lab.vision.vmoe.routing import Assignment
 
 
 class Output(NamedTuple):
-    """What a model computes of a batch.
+    """The result of a model on a batch.
 
     Attributes:
       logits: (N, classes), in E3 (N M, classes) with the M members of an image after each other.

@@ -31,7 +31,7 @@ _MEASURING = {"record_every", "test_every", "test_images", "device"}
 
 
 def pretrained_path(run: DigitRun = PRE_TRAINING, folder: Path | str | None = None) -> Path:
-    """The file of a pre-trained model; its name holds a hash of what makes the model and of the library's version."""
+    """Returns the file of a pre-trained model, named by a hash of its settings and of the library's version."""
     text = f"{__version__} {run.model_dump_json(exclude=_MEASURING)}"
     name = f"v-moe-{hashlib.sha256(text.encode()).hexdigest()[:16]}.safetensors"
     return (cache_folder("vision") if folder is None else Path(folder)) / name

@@ -49,7 +49,7 @@ def prune(
     seed: int = 0,
     together: bool = False,
 ) -> Pruned:
-    """Prunes the experts with the smallest scores from a fine-tuned model, which is left as it is.
+    """Prunes the experts with the smallest scores from a fine-tuned model, which does not change.
 
     Args:
       before: the model before fine-tuning.
@@ -113,7 +113,7 @@ def expert_scores(
 
 
 def weights_of(model: VMoE, block: int, like: VMoE) -> ExpertWeights:
-    """The routers and neurons of the experts that another model has in a block, (1, experts, ...), in float64.
+    """Returns the routers and neurons of the experts that another model has in a block, (1, experts, ...), in float64.
 
     Raises:
       ValueError: the model lacks some of these experts, or they have another size.
@@ -133,7 +133,7 @@ def weights_of(model: VMoE, block: int, like: VMoE) -> ExpertWeights:
 
 
 def without_images(model: VMoE, seed: int) -> dict[int, Statistics]:
-    """Statistics for criteria that need no images: nothing counted (NaN), and the random numbers."""
+    """Returns statistics for criteria that need no images: random numbers, and NaN for all counts."""
     found = {}
     for block in model.config.layers:
         own = list(model.config.kept_in(block))

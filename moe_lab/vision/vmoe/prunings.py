@@ -56,7 +56,7 @@ class Prunings:
 def _weighted(
     model: VMoE, number: int, inputs: Float[Tensor, "N T D"], answers: Float[Tensor, "E_kept rows D"], every: int = 1
 ) -> Float[Tensor, "rows D"]:
-    """The sum of experts' answers to every so-manieth token, weighted by the gates with which they receive it."""
+    """Sums the experts' outputs on every n-th token, weighted by the gates with which they receive it."""
     assigned = model.block(number).Moe.assigned(inputs)
     gates = received_gates(assigned, len(model.config.routes_in(number)))[::every, own_columns(model, number)]
     return torch.einsum("te,etd->td", gates, answers)

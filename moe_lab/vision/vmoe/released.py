@@ -47,7 +47,7 @@ class CheckpointError(InputError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What the index says of an array: its shape, dtype, and for each chunk its slices and its shard."""
+    """The index's entry on an array: its shape, dtype, and for each chunk its slices and its shard."""
 
     name: str
     shape: tuple[int, ...]
@@ -59,7 +59,7 @@ class Entry:
         return math.prod(self.shape) * _width(self.dtype)
 
     def bytes_in(self, shard: int) -> int:
-        """The bytes of the numbers that a shard holds of the array."""
+        """Returns the bytes of the numbers that a shard holds of the array."""
         return sum(_count(slices) for slices, where in self.chunks.items() if where == shard) * _width(self.dtype)
 
 

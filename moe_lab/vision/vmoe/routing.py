@@ -72,7 +72,7 @@ class Assignment(NamedTuple):
 
 
 def assign(gates: Gates, selected: int, capacity: int, batch_priority: bool = False) -> Assignment:
-    """Lets each token select its K largest gates, and the tokens take places in the experts' buffers in turn.
+    """Lets each token select its K largest gates; tokens take places in the experts' buffers in turn.
 
     All first choices come before all second choices. Within a choice, tokens come in the order of the group, or with
     batch priority in the order of their largest gate.
@@ -168,7 +168,7 @@ def router_logits(inputs: Float[Tensor, "G S D"], kernel: Tensor) -> Float[Tenso
 
 
 def block_diagonal(gates: Float[Tensor, "G M N own"]) -> Gates:
-    """Gates for all experts, 0 for those of other members; the M copies of a token after each other again."""
+    """Returns gates for all experts, 0 for those of other members; the M copies of a token are consecutive again."""
     groups, members, tokens, own = gates.shape
     if members == 1:
         return gates[:, 0]
@@ -177,14 +177,14 @@ def block_diagonal(gates: Float[Tensor, "G M N own"]) -> Gates:
 
 
 def importance_loss(gates: Float[Tensor, "*groups N E"]) -> Float[Tensor, "*groups"]:
-    """Squared coefficient of variation of the experts' summed gates (Riquelme et al., 2021, appendix A.2)."""
+    """Computes the squared coefficient of variation of the summed gates (Riquelme et al., 2021, appendix A.2)."""
     return squared_variation(gates.sum(-2))
 
 
 def load_loss(
     logits: Float[Tensor, "*groups N E"], noisy: Float[Tensor, "*groups N E"], noise: float, selected: int
 ) -> Float[Tensor, "*groups"]:
-    """Squared coefficient of variation of the experts' load: how likely tokens select them if noise is drawn again.
+    """Computes the squared coefficient of variation of the experts' expected load under fresh noise.
 
     Args:
       logits, noisy: before and after adding noise.

@@ -21,7 +21,7 @@ _AT_ONCE = 500  # images, or the fewest that fill whole groups
 
 
 def accuracy(model: VMoE, test: Labelled) -> float:
-    """The share of images that the model, or the mean softmax of its members, recognises."""
+    """Returns the share of images that the model classifies correctly."""
     return _accuracy(model, outputs(model, test.images), test)
 
 
@@ -31,7 +31,7 @@ def _accuracy(model: VMoE, batches: Iterable[Output], test: Labelled) -> float:
 
 
 def predictions(model: VMoE, logits: Float[Tensor, "rows classes"]) -> Tensor:
-    """The class with the largest probability; that of an ensemble is the mean of its members' (Allingham et al.)."""
+    """Returns the most probable classes; an ensemble averages its members' probabilities (Allingham et al.)."""
     probabilities: Tensor = logits.softmax(-1).view(-1, model.config.members, logits.shape[1]).mean(1)
     return probabilities.argmax(-1)
 
@@ -60,7 +60,7 @@ def in_batches(model: VMoE, images: Float[Tensor, "N height width C"]) -> tuple[
 
 
 def tested(model: VMoE, test: Labelled) -> tuple[float, dict[int, np.ndarray]]:
-    """The accuracy, and by block the share of all tokens that each expert receives; 0 for pruned experts."""
+    """Returns the accuracy, and by block the share of all tokens that each expert receives; 0 for pruned experts."""
     batches = list(outputs(model, test.images))
     found = _statistics(model, batches, len(test.images), seed=0)
     shares = {block: _spread(model, block, statistics.received[0]) for block, statistics in found.items()}
@@ -68,7 +68,7 @@ def tested(model: VMoE, test: Labelled) -> tuple[float, dict[int, np.ndarray]]:
 
 
 def routing_statistics(model: VMoE, images: Float[Tensor, "N height width C"], seed: int = 0) -> dict[int, Statistics]:
-    """Counts what the experts of each block receive, for criteria that need it.
+    """Counts the tokens that each block's experts receive, for criteria that need it.
 
     Args:
       model: the fine-tuned model.
@@ -101,7 +101,7 @@ def _statistics(model: VMoE, batches: Iterable[Output], images: int, seed: int) 
 
 
 def own_columns(model: VMoE, block: int) -> list[int]:
-    """The columns of the router that belong to the experts of a block."""
+    """Returns the columns of the router that belong to the experts of a block."""
     routes = model.config.routes_in(block)
     return [routes.index(expert) for expert in model.config.kept_in(block)]
 
@@ -128,7 +128,7 @@ def _spread(model: VMoE, block: int, values: Tensor) -> np.ndarray:
 def favourites(
     model: VMoE, images: Float[Tensor, "N height width C"], count: int = 6
 ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """The patches that each expert receives with the largest gates.
+    """Returns the patches that each expert receives with the largest gates.
 
     Args:
       model: a V-MoE, not an E3.
@@ -163,6 +163,6 @@ def favourites(
 
 
 def received_gates(assigned: Assignment, experts: int) -> Float[Tensor, "tokens E"]:
-    """The gate with which each expert receives each token, 0 if it does not."""
+    """Returns the gate with which each expert receives each token, 0 if it does not."""
     gates = (assigned.gates * assigned.served).flatten(0, 1)
     return gates.new_zeros(len(gates), experts).scatter_(1, assigned.experts.flatten(0, 1), gates)

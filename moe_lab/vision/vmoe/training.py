@@ -82,7 +82,7 @@ class DigitRun(Config):
     device: str = knob("cpu", meaning="where to train: auto, cpu, cuda, cuda:N or mps")
 
     @property
-    def numbers(self) -> float:
+    def numbers_per_step(self) -> float:
         """Numbers that a step computes: six for each of an MLP and ten for each of a token in every block."""
         model = self.model
         return float(self.batch * model.positions * model.num_layers * (10 * model.hidden_size + 6 * model.mlp_dim))
@@ -114,7 +114,7 @@ class Training(TrialProgress):
 
     def __init__(self, run: DigitRun, start: VMoE | None = None) -> None:
         super().__init__(1, MEASURES)
-        self.run, self.device = run, choose(run.device, run.numbers)
+        self.run, self.device = run, choose(run.device, run.numbers_per_step)
         config = run.model if start is None else start.config
         per = config.images_per_batch
         rule = f"batch and test_images must be multiples of {per}, the images that fill whole groups"
@@ -207,7 +207,7 @@ class Training(TrialProgress):
 
 
 def schedule(step: int, steps: int, warm_up: int) -> float:
-    """The learning rate as a share of the largest: a linear warm-up, then a cosine down to 0."""
+    """Returns the learning rate as a share of the largest: a linear warm-up, then a cosine down to 0."""
     if step < warm_up:
         return (step + 1) / warm_up
     return 0.5 * (1 + math.cos(math.pi * (step - warm_up) / max(1, steps - warm_up)))

@@ -70,7 +70,7 @@ def _table_1(model: str) -> float:
 
 @reader
 def entropy_left(data: xr.Dataset, model: str) -> xr.DataArray:
-    """The entropy at the end over that at the start."""
+    """Returns the entropy at the end over that at the start."""
     entropy = data["dispatch_entropy"].sel(model=model)
     return entropy.isel(step=-1) / entropy.isel(step=0)
 
@@ -128,21 +128,23 @@ def _last(data: xr.Dataset, name: str) -> np.ndarray:
 
 @reader
 def second_signal(data: xr.Dataset) -> np.ndarray:
-    """(trial,) the second largest product with a label signal over the largest, median of the experts."""
+    """Returns (trial,) the second largest product with a label signal over the largest, median of the experts."""
     ordered = np.sort(_last(data, "expert_feature"), axis=-1)
     return np.asarray(np.median(ordered[..., -2] / ordered[..., -1], axis=-1))
 
 
 @reader
 def largest_ratio(data: xr.Dataset, one: str, other: str) -> np.ndarray:
-    """(trial,) the largest |product| of one kind over the largest of another."""
+    """Returns (trial,) the largest |product| of one kind over the largest of another."""
     return np.asarray(np.abs(_last(data, one)).max((1, 2)) / np.abs(_last(data, other)).max((1, 2)))
 
 
 @reader
 def matching_centers(data: xr.Dataset) -> np.ndarray:
-    """(trial,) of the routers that point to a center (with a quarter of the largest product), the share that point to
-    the center whose label signal their expert has learned."""
+    """Returns the share of routers that point to the center whose label signal their expert has learned, (trial,).
+
+    Routers count if they point to some center, with more than a quarter of the largest product.
+    """
     centers, signals = _last(data, "router_center"), _last(data, "expert_feature")
     pointing = centers.max(-1) > 0.25 * centers.max((1, 2))[:, None]
     match = centers.argmax(-1) == signals.argmax(-1)

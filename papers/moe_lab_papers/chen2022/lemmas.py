@@ -114,7 +114,7 @@ soft = paper.measure(
 
 @reader
 def times(data: xr.Dataset) -> xr.DataArray:
-    """How many times a step with one expert per sample takes with all, in the median of the turns."""
+    """Returns the median ratio of the times of a step with all experts and with one per sample."""
     seconds = data["seconds"]
     return (seconds.sel(experts_per_sample=_EXPERTS) / seconds.sel(experts_per_sample=1)).median("repeat")
 

@@ -54,7 +54,7 @@ def of_table_3(
     sees: str = "",
     **more: Any,
 ) -> Measured:
-    """Table 3 for some models, in a file's paper; quick and full are (samples, trials)."""
+    """Measures table 3 for some models, in a file's paper; quick and full are (samples, trials)."""
     (few, trials), (many, more_trials) = quick, full
     return paper.measure(
         name,
@@ -121,7 +121,7 @@ _REASONS = {
 
 
 def place_of(setting: int) -> tuple[str, str]:
-    """(part of the id, where): tables 1 and 3 share settings 1 and 2."""
+    """Returns (part of the id, where): tables 1 and 3 share settings 1 and 2."""
     return (
         ("table1", f"tables 1 and 3, setting {setting}") if setting < 3 else ("table3", f"table 3, setting {setting}")
     )

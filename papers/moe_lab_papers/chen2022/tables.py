@@ -44,7 +44,7 @@ _SHOWN = "the tables show two trainings; in a few of ours two clusters share an 
 
 @reader
 def largest_departure(data: xr.Dataset) -> xr.DataArray:
-    """From equal loads before training, in standard errors of a load."""
+    """Returns the largest departure from equal loads before training, in standard errors of a load."""
     loads = data["trial_initial"].sum("cluster")
     samples, share = loads.sum("expert"), 1 / loads.sizes["expert"]
     return abs(loads / samples - share).max("expert") / (share * (1 - share) / samples) ** 0.5
@@ -85,13 +85,13 @@ def own_share(counts: xr.DataArray) -> xr.DataArray:
 
 @reader
 def experts_in_use(data: xr.Dataset) -> xr.DataArray:
-    """How many cubic experts are in use in setting 1."""
+    """Returns how many cubic experts are in use in setting 1."""
     return in_use(data["dispatch"].sel(setting=1, model="moe-cubic"))
 
 
 @reader
 def own_cluster(data: xr.Dataset) -> xr.DataArray:
-    """The share of samples that belong to the most frequent cluster of their expert."""
+    """Returns the share of samples that belong to the most frequent cluster of their expert."""
     return own_share(data["trial_final"])
 
 

@@ -26,7 +26,7 @@ single = paper.measure(
 
 @reader
 def optimal_accuracy(data: xr.Dataset) -> np.ndarray:
-    """Of an explicit function, on both distributions of alpha and gamma."""
+    """Returns the accuracy of an explicit function, on both distributions of alpha and gamma."""
     return 1 - np.concatenate((data["tight_error"].values, data["tight_drawn"].values))
 
 
@@ -125,13 +125,13 @@ routing = paper.measure(
 
 @reader
 def over_bound(data: xr.Dataset) -> np.ndarray:
-    """The worst ratio over kappa M^2, of every kind of noise and number of experts."""
+    """Returns the worst ratio over kappa M^2, of every kind of noise and number of experts."""
     return np.asarray((data["worst_ratio"] / data["bound"]).values.ravel())
 
 
 @reader
 def wider_over_narrower(data: xr.Dataset) -> np.ndarray:
-    """The worst ratio with wider noise over that with narrower noise of the same kind."""
+    """Returns the worst ratio with wider noise over that with narrower noise of the same kind."""
     pairs = (("uniform 4", "uniform 1"), ("gaussian 1", "gaussian .3"))
     ratios = [data["worst_ratio"].sel(noise=wide) / data["worst_ratio"].sel(noise=narrow) for wide, narrow in pairs]
     return np.concatenate([ratio.values for ratio in ratios])

@@ -54,7 +54,7 @@ def second_largest(experts: int, gap: float, tries: int, seed: int = 0) -> float
 def cubed_sums(
     task: ClusterTask, counts: Sequence[int], trials: int, seed: int = 0
 ) -> tuple[Float[np.ndarray, " counts"], Float[np.ndarray, " counts"]]:
-    """The sums of lemma D.1 over a cluster's samples, as root mean squares over clusters and trials.
+    """Computes the sums of lemma D.1 over a cluster's samples, as root mean squares over clusters and trials.
 
     Returns:
       Of sum_i y_i beta_i^3, and of sum_i alpha_i^3 less E[alpha^3] n / K, for each n; both are O(sqrt(n)).
@@ -77,7 +77,7 @@ def cubed_sums(
 def noise_products(
     task: ClusterTask, dimensions: Sequence[int], samples: int, trial: int = 0, seed: int = 0
 ) -> tuple[Float[np.ndarray, " dimensions"], Float[np.ndarray, " dimensions"], Float[np.ndarray, " dimensions"]]:
-    """The products of lemma D.2, for each d.
+    """Computes the products of lemma D.2, for each d.
 
     Returns:
       The largest norm of a noise patch; the largest product of one with a signal; and that with another noise patch.
@@ -116,7 +116,7 @@ class Explored:
     clusters: Int[np.ndarray, "T M"]
 
     def group_ratio(self) -> Float[np.ndarray, " T"]:
-        """The smallest load of an expert over the largest of its group, least of the groups; NaN without two in any."""
+        """Returns the smallest over the largest load of a group, in the worst group; NaN without a group of two."""
         found = []
         for load, cluster in zip(self.load, self.clusters, strict=True):
             groups = [load[cluster == k] for k in np.unique(cluster)]
@@ -170,7 +170,7 @@ def _products(learner: MixtureLearner) -> Float[np.ndarray, "T M J S"]:
 
 
 def gradient_along(learner: MixtureLearner, filters: np.ndarray, clusters: np.ndarray) -> Float[np.ndarray, "T M"]:
-    """-<gradient of w_{m,j*}, v_{k*}> over the norm of the gradient of expert m."""
+    """Computes -<gradient of w_{m,j*}, v_{k*}> over the norm of the gradient of expert m."""
     model, samples = learner.model, learner.run.samples
     streams = [stream(learner.run.seed, trial, "noise of a gradient") for trial in learner.trials]
     noise = router_noise(model, streams, samples, learner.like)

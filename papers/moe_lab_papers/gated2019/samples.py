@@ -27,7 +27,7 @@ batches = paper.measure(
 
 @reader
 def ratio_of_spreads(data: xr.Dataset) -> xr.DataArray:
-    """The standard deviation over trials of the last errors with small batches over that with large ones."""
+    """Returns the standard deviation over trials of the last errors with small batches over that with large ones."""
     small, large = (data["regressor_error"].sel(batch=one).isel(step=-1).std("trial") for one in (_SMALL, _LARGE))
     return small / large
 

@@ -21,7 +21,7 @@ eq_8 = paper.measure("eq8", measures.eq7_and_eq8, seconds=(6, 23), unit=_NOISE, 
 
 @reader
 def squared(data: xr.Dataset, gating: str, *experts: int) -> xr.DataArray:
-    """The squared deviation in standard errors, on the mean over numbers of experts."""
+    """Returns the squared deviation in standard errors, on the mean over numbers of experts."""
     return (data["z"].sel(gating=gating, experts=list(experts)) ** 2).mean("experts")
 
 
@@ -55,7 +55,7 @@ fourth = paper.measure(
 
 @reader
 def median_square(data: xr.Dataset) -> xr.DataArray:
-    """The median over activations and directions of z^2, which is .45 where the lemma holds."""
+    """Returns the median over activations and directions of z^2, which is .45 where the lemma holds."""
     return (data["z"].sel(label="Q4(y)") ** 2).median(("activation", "direction"))
 
 
@@ -103,7 +103,7 @@ landscape = paper.measure("theorem1-landscape", measures.landscape, seconds=(3, 
 
 @reader
 def off_scale(data: xr.Dataset) -> xr.DataArray:
-    """The largest distance of an entry of D from 1."""
+    """Returns the largest distance of an entry of D from 1."""
     return abs(data["scale"] - 1).max(("experts", "expert"))
 
 
@@ -140,7 +140,7 @@ def error_rate(data: xr.Dataset) -> np.ndarray:
 
 @reader
 def slope_by_samples(data: xr.Dataset) -> xr.DataArray:
-    """The gradient at the true gates with 16,000 samples over that with 1000, each times sqrt(n)."""
+    """Returns the gradient at the true gates with 16,000 samples over that with 1000, each times sqrt(n)."""
     return data["slope"].sel(samples=16000).mean() / data["slope"].sel(samples=1000).mean()
 
 

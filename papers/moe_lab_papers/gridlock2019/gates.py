@@ -25,7 +25,7 @@ m_step = paper.measure(
 
 @reader
 def moved_by_dimension(data: xr.Dataset) -> xr.DataArray:
-    """The distance at d = 32 over that at d = 8, on the mean over experts and activations."""
+    """Returns the distance at d = 32 over that at d = 8, on the mean over experts and activations."""
     return (data["moved"].sel(dimension=32) / data["moved"].sel(dimension=8)).mean(("experts", "activation"))
 
 

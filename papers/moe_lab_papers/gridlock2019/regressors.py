@@ -17,7 +17,7 @@ paper = Paper("gridlock2019")
 
 @reader
 def most_free(data: xr.Dataset) -> list[xr.DataArray]:
-    """How many coefficients of P2 and of P3 are left free, of the kind of expert that leaves most."""
+    """Returns how many coefficients of P2 and of P3 are left free, of the kind of expert that leaves most."""
     return [data["free"].sel(polynomial=f"P{m}", degree=m).max() for m in (2, 3)]
 
 
@@ -34,7 +34,7 @@ free.claim(
 
 @reader
 def median_square(data: xr.Dataset) -> xr.DataArray:
-    """The median over directions of z^2, which is .45 where the tensor is that of the regressors."""
+    """Returns the median over directions of z^2, which is .45 where the tensor is that of the regressors."""
     return (data["z"] ** 2).median("direction")
 
 

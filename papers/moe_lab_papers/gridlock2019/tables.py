@@ -88,7 +88,7 @@ for gating in _GATING:
 
 @reader
 def least_of_both(data: xr.Dataset) -> np.ndarray:
-    """The lower of the two mean fits, in the setting where it is lower."""
+    """Returns the lower of the two mean fits, in the setting where it is lower."""
     fits = data[["regressor_fit", "gating_fit"]].sel(algorithm="orth-als").to_dataarray()
     return np.atleast_1d(fits.mean("trial").values.min())
 

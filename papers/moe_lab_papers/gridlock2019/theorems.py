@@ -67,7 +67,7 @@ gates = paper.measure(
 
 @reader
 def factor_by_noise(data: xr.Dataset) -> xr.DataArray:
-    """The largest of the contractions at one sigma over that at the next."""
+    """Returns the largest of the contractions at one sigma over that at the next."""
     return (data["contraction"] / data["contraction"].shift(noise=-1)).max("noise")
 
 

@@ -33,7 +33,7 @@ def _share(quantity: str) -> float:
 
 @reader
 def share_of_flops(data: xr.Dataset, counted: str) -> float:
-    """WRN-pMoE's FLOPs, counted in one of two ways, over WRN's."""
+    """Returns WRN-pMoE's FLOPs, counted in one of two ways, over WRN's."""
     return float((data[counted].sel(model="WRN-pMoE") / data["training_flops"].sel(model="WRN"))[0])
 
 
@@ -123,7 +123,7 @@ lead = reader(_lead)
 
 @reader
 def larger_lead(data: xr.Dataset) -> np.ndarray:
-    """The smaller of the mean leads on the constructed data sets less that on CIFAR-10 itself."""
+    """Returns the smaller of the mean leads on the constructed data sets less that on CIFAR-10 itself."""
     constructed = np.minimum(_lead(data, "noise").mean("trial"), _lead(data, "vehicles").mean("trial"))
     return np.asarray(constructed - _lead(data, "classes").mean("trial"))
 

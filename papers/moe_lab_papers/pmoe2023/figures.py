@@ -39,13 +39,13 @@ figure_4 = paper.measure(
 
 @reader
 def ahead(data: xr.Dataset, kind: str) -> xr.DataArray:
-    """Accuracy less the CNN's, over all N of figure 4."""
+    """Returns the accuracy less the CNN's, over all N of figure 4."""
     return (data["test_accuracy"].sel(model=kind) - data["test_accuracy"].sel(model="cnn")).mean("samples")
 
 
 @reader
 def share_of_samples(data: xr.Dataset) -> float:
-    """Joint training's samples for 95 %, over the CNN's; NaN where either has none, which agrees with nothing."""
+    """Returns joint training's samples for 95 %, over the CNN's; NaN, which agrees with nothing, if either has none."""
     needed = samples_for(data, 0.95)
     return float(needed.sel(model="joint") / needed.sel(model="cnn"))
 
@@ -94,7 +94,7 @@ figure_5 = paper.measure(
 
 @reader
 def power_of_l(data: xr.Dataset) -> float:
-    """The slope of log N at which half of the trials succeed against log l, for l of 2 and more."""
+    """Returns the slope of log N at which half of the trials succeed against log l, for l of 2 and more."""
     half = samples_for(data.assign(test_accuracy=data["success"]), 0.5).dropna("patches_per_expert")
     return float(np.polyfit(np.log(half["patches_per_expert"]), np.log(half), 1)[0])
 
@@ -213,7 +213,7 @@ figure_9 = paper.measure(
 
 @reader
 def largest_gate(data: xr.Dataset, number: int, **labels: object) -> xr.DataArray:
-    """How often one expert gives o_number its largest gate."""
+    """Returns how often one expert gives o_number its largest gate."""
     return data["largest_gate"].sel(labels).isel({"class": number - 1})
 
 

@@ -56,7 +56,7 @@ cells = paper.measure(
 
 @reader
 def share_of_samples(data: xr.Dataset, name: str) -> float:
-    """The samples for a mean accuracy of 95 % over the CNN's, both on straight lines in log N through two sizes."""
+    """Returns the samples for a mean accuracy of 95 % over the CNN's, interpolated linearly in log N."""
 
     def needed(cell: str, sizes: tuple[int, int]) -> float:
         first, second = (float(data["test_accuracy"].sel(cell=cell.format(count)).mean()) for count in sizes)

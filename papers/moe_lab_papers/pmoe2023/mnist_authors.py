@@ -41,7 +41,7 @@ authors = paper.measure(
 
 @reader
 def share_of_samples(data: xr.Dataset, kind: str, cnn: str) -> float:
-    """The N at which the mean accuracy meets that of 1000 samples of a CNN, over 1000.
+    """Returns the N at which the mean accuracy equals a CNN's with 1000 samples, over 1000.
 
     Between two sizes the mixture's accuracy is a straight line in log N. The median of the CNN's trials is taken:
     with four filters all four output weights have the same sign in one of eight, so that it says one class.

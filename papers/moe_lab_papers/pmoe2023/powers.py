@@ -38,13 +38,13 @@ def _powers(data: xr.Dataset, model: str) -> tuple[float, float]:
 
 @reader
 def power_of_p(data: xr.Dataset, model: str) -> float:
-    """The power of p with which the samples grow that an error needs."""
+    """Returns the power of p with which the number of samples for a given error grows."""
     return _powers(data, model)[0]
 
 
 @reader
 def power_of_error(data: xr.Dataset, model: str) -> float:
-    """The power of 1 / epsilon with which the samples grow that an error needs."""
+    """Returns the power of 1 / epsilon with which the number of samples for an error epsilon grows."""
     return _powers(data, model)[1]
 
 

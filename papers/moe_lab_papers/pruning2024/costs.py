@@ -32,7 +32,7 @@ layer = paper.measure(
 
 @reader
 def time_saved(data: xr.Dataset) -> xr.DataArray:
-    """The share of the median time that is saved without three quarters of the experts."""
+    """Returns the share of the median time saved without three quarters of the experts."""
     times = data["seconds"].median("repeat")
     return 1 - times.sel(rho=0.75) / times.sel(rho=0.0)
 

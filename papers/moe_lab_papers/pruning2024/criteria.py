@@ -35,7 +35,7 @@ pretrained = paper.measure(
 
 
 def tolerated(data: xr.Dataset, criterion: str, fine_tuned: bool) -> xr.DataArray:
-    """Returns up to which rho a criterion keeps the accuracy within 1 % of the unpruned layer's, (trial,)."""
+    """Returns the largest rho at which a criterion keeps the accuracy within 1 % of the unpruned layer's, (trial,)."""
     accuracy = data["test_accuracy"].sel(criterion=criterion, fine_tuned=fine_tuned).sortby("rho")
     fine = accuracy >= data["unpruned_accuracy"] - 0.01 - 1e-9
     return (fine.cumprod("rho") * accuracy["rho"]).max("rho")
@@ -43,13 +43,13 @@ def tolerated(data: xr.Dataset, criterion: str, fine_tuned: bool) -> xr.DataArra
 
 @reader
 def kept(data: xr.Dataset, *, fine_tuned: bool) -> xr.DataArray:
-    """How much the change of the norm tolerates."""
+    """Returns the largest rho that the change of the norm tolerates."""
     return tolerated(data, "router-norm-change", fine_tuned)
 
 
 @reader
 def ahead(data: xr.Dataset, *others: str) -> Any:
-    """How much more the change of the norm tolerates than the best of the others, fine-tuned after pruning."""
+    """Returns the rho that the change of the norm tolerates less the best of others, fine-tuned after pruning."""
     best = xr.concat([tolerated(data, other, True) for other in others], "other").max("other")
     return tolerated(data, "router-norm-change", True) - best
 

@@ -40,14 +40,14 @@ e3_time = paper.measure(
 
 @reader
 def operations_saved(data: xr.Dataset, model: str) -> xr.DataArray:
-    """The share of the FLOPs that is saved with two of eight experts."""
+    """Returns the share of the FLOPs saved with two of eight experts."""
     values = data["operations"].sel(model=model)
     return 1 - values.sel(kept=2) / values.sel(kept=8)
 
 
 @reader
 def time_saved(data: xr.Dataset) -> xr.DataArray:
-    """The share of the time that is saved with two of eight experts."""
+    """Returns the share of the time saved with two of eight experts."""
     left = data["milliseconds"].sel(kept=2) / data["milliseconds"].sel(kept=8)
     return 1 - left.median("repeat")  # turn by turn: what else runs slows both
 
@@ -100,25 +100,25 @@ e3_time.claim(
 
 
 def ours(data: xr.Dataset) -> xr.DataArray:
-    """The accuracy by the number of experts that go by the change of the router's norm."""
+    """Returns the accuracy by the number of experts pruned by the change of the router's norm."""
     return data["accuracy"].sel(criterion=measures.OURS)
 
 
 @reader
 def lost(data: xr.Dataset, pruned: int) -> xr.DataArray:
-    """The accuracy that is lost without some experts of each mixture."""
+    """Returns the accuracy lost by pruning some experts of each mixture."""
     return ours(data).sel(pruned=0) - ours(data).sel(pruned=pruned)
 
 
 @reader
 def lost_again(data: xr.Dataset) -> xr.DataArray:
-    """The accuracy that is lost after pruning and another fine-tuning."""
+    """Returns the accuracy lost after pruning and another fine-tuning."""
     return ours(data).sel(pruned=0) - data["again"]
 
 
 @reader
 def penultimate(data: xr.Dataset) -> xr.DataArray:
-    """How much more accurate it is with the last mixture pruned alone than with the penultimate."""
+    """Returns the accuracy with the last mixture alone pruned, less that with the penultimate."""
     return data["alone"].isel(block=-1) - data["alone"].isel(block=-2)
 
 
@@ -130,13 +130,13 @@ def _lead(data: xr.Dataset, others: tuple[str, ...]) -> xr.DataArray:
 
 @reader
 def ahead(data: xr.Dataset, *others: str) -> xr.DataArray:
-    """The lead over the best of the others, on the mean over the numbers of experts."""
+    """Returns the lead over the best other criterion, averaged over the numbers of experts."""
     return _lead(data, others).mean("pruned")
 
 
 @reader
 def least_lead(data: xr.Dataset, *others: str) -> Any:
-    """The least lead over the best of the others, in any trial and at any number of experts."""
+    """Returns the least lead over the best other criterion, in any trial and at any number of experts."""
     return _lead(data, others).min()
 
 

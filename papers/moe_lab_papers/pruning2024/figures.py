@@ -42,14 +42,14 @@ def _with_norm(values: xr.DataArray, mine: xr.Dataset, norms: xr.DataArray) -> x
 
 @reader
 def large_routers(data: xr.Dataset, group: str) -> xr.DataArray:
-    """The least share of a large router's squared norm that is along its pattern."""
+    """Returns the least share of a large router's squared norm that is along its pattern."""
     mine = _of_group(data, group)
     return mine["router_share"].where(mine["large"]).min("expert")
 
 
 @reader
 def small_router(data: xr.Dataset, group: str) -> xr.DataArray:
-    """The component of the smallest router along its pattern, over the largest one's."""
+    """Returns the component of the smallest router along its pattern, over the largest one's."""
     mine = _of_group(data, group)
     components, norms = abs(mine["router_own"]), mine["router_norm"]
     return _with_norm(components, mine, norms.min("expert")) / _with_norm(components, mine, norms.max("expert"))
@@ -57,14 +57,14 @@ def small_router(data: xr.Dataset, group: str) -> xr.DataArray:
 
 @reader
 def large_neurons(data: xr.Dataset, group: str) -> xr.DataArray:
-    """The share of large experts' neurons that are large along their pattern."""
+    """Returns the share of large experts' neurons that are large along their pattern."""
     mine = _of_group(data, group)
     return mine["neurons_own"].where(mine["large"]).mean("expert")
 
 
 @reader
 def small_neurons(data: xr.Dataset, group: str) -> xr.DataArray:
-    """The share of neurons that are large along their pattern, of the expert with the smallest router."""
+    """Returns the share of neurons that are large along their pattern, of the expert with the smallest router."""
     mine = _of_group(data, group)
     return _with_norm(mine["neurons_own"], mine, mine["router_norm"].min("expert"))
 

@@ -28,7 +28,7 @@ e3 = paper.measure(
 
 @reader
 def straightness(data: xr.Dataset) -> float:
-    """r squared of the line through the median times."""
+    """Returns r squared of the line through the median times."""
     return measures.straightness(data["milliseconds"].median("repeat"))
 
 

@@ -65,14 +65,14 @@ v_moe = _weights(
 
 @reader
 def lost(data: xr.Dataset) -> np.ndarray:
-    """The accuracy that is lost with the most experts pruned."""
+    """Returns the accuracy lost with the most experts pruned."""
     accuracy = ours(data)
     return np.asarray(accuracy.sel(pruned=0) - accuracy.isel(pruned=-1))
 
 
 @reader
 def over_random(data: xr.Dataset) -> np.ndarray:
-    """How much more accurate it is there than with as many experts pruned at random."""
+    """Returns the accuracy there, less that with as many experts pruned at random."""
     return np.asarray((ours(data) - data["accuracy"].sel(criterion="random")).isel(pruned=-1))
 
 

@@ -132,7 +132,7 @@ margins = paper.measure(
 
 @reader
 def stays_small(data: xr.Dataset) -> float:
-    """The share of all trainings' unimportant experts that do not grow."""
+    """Returns the share of all trainings' unimportant experts that do not grow."""
     counts = data.sel(start="margin").sum("trial")
     return 1 - float(counts["grew"] / counts["unimportant"])
 

@@ -62,13 +62,13 @@ unequal = paper.measure(
 
 @reader
 def experts_worth(data: xr.Dataset) -> Any:
-    """How many equally loaded experts have the same entropy of the load."""
+    """Returns the number of equally loaded experts with the same entropy of the load."""
     return xr.apply_ufunc(np.exp, data["load_entropy"].squeeze(("balancing", "strength"), drop=True))
 
 
 @reader
 def gain(data: xr.Dataset, kind: str, strength: float) -> xr.DataArray:
-    """How much larger the share of right answers is than without balancing."""
+    """Returns the accuracy less that without balancing."""
     right = data["test_accuracy"].sel(strength=strength)
     return right.sel(balancing=kind) - right.sel(balancing="none")
 
@@ -119,7 +119,7 @@ least.claim(
 
 @reader
 def largest_load(data: xr.Dataset, kind: str, strength: float) -> xr.DataArray:
-    """Over the mean load."""
+    """Returns the largest load over the mean load."""
     return 1 + data["maximal_violation"].sel(balancing=kind, strength=strength)
 
 
@@ -152,14 +152,14 @@ def _at_best(data: xr.Dataset, kind: str) -> xr.Dataset:
 
 @reader
 def violation_of_bias(data: xr.Dataset) -> float:
-    """The median violation under the bias over that under the Switch loss."""
+    """Returns the median violation under the bias over that under the Switch loss."""
     bias, switch = (_at_best(data, kind)["maximal_violation"].median("trial") for kind in ("bias", "switch"))
     return float(bias / switch)
 
 
 @reader
 def lead_of_bias(data: xr.Dataset) -> xr.DataArray:
-    """How much more the bias has right than the Switch loss, each at its best strength."""
+    """Returns the accuracy of the bias less that of the Switch loss, each at its best strength."""
     return _at_best(data, "bias")["test_accuracy"] - _at_best(data, "switch")["test_accuracy"]
 
 
@@ -211,7 +211,7 @@ shared = paper.measure(
 
 @reader
 def last_ahead(data: xr.Dataset) -> xr.DataArray:
-    """How much more the last division has right than the first."""
+    """Returns the accuracy of the last division less that of the first."""
     return data["test_accuracy"].isel(division=-1) - data["test_accuracy"].isel(division=0)
 
 

@@ -41,7 +41,7 @@ three_places = paper.measure(
 
 @reader
 def ahead(data: xr.Dataset, model: str, *others: str) -> xr.DataArray:
-    """How much more a routing has right than the best of others."""
+    """Returns the accuracy of a routing less the best of others."""
     right = data["test_accuracy"].squeeze("capacity_factor", drop=True)
     return right.sel(model=model) - right.sel(model=list(others)).mean("trial").max("model")
 
@@ -87,7 +87,7 @@ rates = paper.measure(
 
 @reader
 def error_of_sigmoid(data: xr.Dataset) -> float:
-    """The median error of the experts with sigmoid gates over that with softmax gates, at the largest n."""
+    """Returns the median error of the experts with sigmoid gates over that with softmax gates, at the largest n."""
     error = data["expert_error"].isel(fitted=0, samples=-1).median("trial")
     return float(error.sel(gate="sigmoid") / error.sel(gate="softmax"))
 

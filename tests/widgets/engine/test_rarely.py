@@ -25,7 +25,7 @@ def _derived(kind: Any) -> Every:
 
 
 KINDS = {lab.name: getattr(moe_lab_widgets, lab.name) for lab in LABS}
-EVERY = {name: _derived(kind) for name, kind in KINDS.items() if kind.made.runs is not None}
+EVERY = {name: _derived(kind) for name, kind in KINDS.items() if kind.declaration.runs is not None}
 EVERY["PruningLab"] = pruning_record.record_every
 
 
@@ -62,7 +62,7 @@ def test_the_fastest_speed_measures_rarely_and_ends_with_the_same_numbers(lab: R
         for measure in ("test_accuracy", *(("coverage",) if name == "joint" else ())):
             np.testing.assert_array_equal(rare.parts[name][measure], part[measure])
     assert "record_every=5" in told, "copied code makes the records of this run"
-    assert f"record_every={60 // RouterAlignmentLab.made.records or 1}" in lab.code(lab.values)
+    assert f"record_every={60 // RouterAlignmentLab.declaration.records or 1}" in lab.code(lab.values)
 
 
 def test_without_a_page_every_record_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,14 +105,14 @@ def test_many_trials_are_drawn_as_bands_and_a_density(monkeypatch: pytest.Monkey
     monkeypatch.setattr(of, "TEST_SAMPLES", 12)
     values = {**SMALL, "trials": MOST_LINES + 1, "experts": 2, "steps": 1, "samples": 16}
     last = moments(values)[-1]
-    picture = Picture(BARE.made.panels)
+    picture = Picture(BARE.declaration.panels)
     picture.begin(values)
     picture.show(last)
     for laid in picture.laid[1:]:
         drawn = [one for one in laid.content if str(one.get_label()).startswith("mixture, ")]
         shapes = [one for one in drawn if isinstance(one, PolyCollection)]
         assert [len(one.get_paths()) for one in shapes] == [2, 1], "bands, and a density"
-    assert f"where the {MOST_LINES + 1} trials are now" in BARE.made.caption(last)
+    assert f"where the {MOST_LINES + 1} trials are now" in BARE.declaration.caption(last)
     picture.close()
 
 

@@ -83,13 +83,13 @@ class Laid:
 
     @property
     def target(self) -> Any:
-        """What the panel's functions are given: its Axes, or the list of them."""
+        """The argument of the panel's functions: its Axes, or the list of them."""
         return self.axes if len(self.axes) > 1 else self.axes[0]
 
     # ---- a run begins ----
 
     def begin(self, values: Mapping[str, Any]) -> None:
-        """Furnishes the Axes, unless all that `furnish` has read is what it was."""
+        """Furnishes the Axes, unless all values that `furnish` has read are unchanged."""
         self.take_away(self.content)
         if self._seen is not None and self._seen.same(values):
             self._open_limits()

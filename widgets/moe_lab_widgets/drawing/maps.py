@@ -53,7 +53,7 @@ def number_rows(ax: Axes, rows: Sequence[str]) -> None:
 
 
 def share_key(ax: Axes, away: float = 16) -> None:
-    """Furnishes Axes with what the colours mean, pixels to their right."""
+    """Draws a key to the colours, some pixels to the right of Axes."""
     width = box_of(ax)[2]
     bar = ax.inset_axes(((width + away) / width, 0, 12 / width, 1))
     ax.figure.colorbar(ScalarMappable(Normalize(0, 1), theme.RAMP), cax=bar)

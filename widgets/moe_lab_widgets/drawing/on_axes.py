@@ -70,7 +70,7 @@ def name_cells(ax: Axes, names: Sequence[str]) -> None:
 
 
 def reads(ax: Axes, x: str | None = "", y: str | None = "") -> None:
-    """Says what a pointer calls the axes that have ticks, where that is not their label.
+    """Names the axes that have ticks for the pointer, where their names differ from their labels.
 
     None leaves an axis out, as where ticks are names of rows, whose places mean nothing.
     """

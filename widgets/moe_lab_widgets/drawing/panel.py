@@ -28,16 +28,16 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel; see the module's text.
+    """One panel of a Lab's picture: the functions that draw it, and its size.
 
     Attributes:
-      title: its head.
-      draw: is given the Axes (a list of them, where there are several) and the present record (a `Now`).
-      furnish: is given the Axes and the values of the knobs.
+      title: its heading.
+      draw: takes the Axes (a list if there are several) and the present record (a `Now`).
+      furnish: takes the Axes and the values of the knobs.
       note: a line or two below the title, or a function of the values that returns it.
       width: its share of the picture's width.
       margins: pixels around the Axes: left, right, top, bottom; None for as much as ticks and labels need.
-      rows: how many Axes on top of one another, or their heights in proportion: (1, 4).
+      rows: the number of Axes on top of one another, or their relative heights: (1, 4).
       columns: Axes side by side, in each row.
       gap: pixels between them.
       pin: draws a pinned record, given the Axes, that record and the present one; without it a pin keeps labelled

@@ -39,7 +39,7 @@ drawing_lock = threading.RLock()
 
 
 def encode(pixels: NDArray[np.uint8], level: int = 1) -> bytes:
-    """RGB(A) pixels (height, width, 3 or 4) as PNG; alpha is dropped. Half the time of Pillow at level 1."""
+    """Encodes RGB(A) pixels (height, width, 3 or 4) as PNG without alpha, in half the time of Pillow at level 1."""
     height, width = pixels.shape[:2]
     rows = np.zeros((height, 1 + 3 * width), dtype=np.uint8)  # each row starts with its filter: 0, none
     rows[:, 1:].reshape(height, width, 3)[:] = pixels[..., :3]
@@ -156,7 +156,7 @@ class Picture:
     # ---- what the frames ask ----
 
     def set_scale(self, scale: float) -> None:
-        """Draws everything larger or smaller from the next `update` on. A recording of frames must be begun anew."""
+        """Draws everything larger or smaller from the next `update` on. A recording of frames must be restarted."""
         with drawing_lock:
             self.figure.set_dpi(theme.BASE_DPI * scale)
             self.canvas = FigureCanvasAgg(self.figure)

@@ -69,7 +69,7 @@ def density(values: NDArray[np.float64], limits: tuple[float, float, float, floa
 
 
 def spread_words(trials: int) -> str:
-    """Returns the sentence that says what the density is; empty where there is none."""
+    """Returns the sentence that explains the density; empty where there is none."""
     return SPREAD_WORDS.format(trials=f"{trials:,}") if trials > MOST_LINES else ""
 
 

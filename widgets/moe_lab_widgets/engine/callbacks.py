@@ -35,7 +35,7 @@ def alone(method: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
 
 
 def heard_at_once(widget: w.Widget) -> None:
-    """Has the messages of pages to a widget, and to all in it, taken while cells run, where the page has a subshell.
+    """Receives the messages of pages to a widget, and to all in it, while cells run, where the page has a subshell.
 
     A page names the shell that shall take a message. ipykernel 7.4 takes the shell from which the widget was last
     written to instead: for one that a cell has made the main shell, where messages wait until all cells have run. Here

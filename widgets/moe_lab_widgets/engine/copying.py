@@ -15,7 +15,7 @@ Measures = Mapping[str, str] | Callable[[RunConfig], Mapping[str, str]]
 
 
 def started(run: RunConfig) -> Iterator[Snapshot]:
-    """Begins a run, by the function of its room."""
+    """Starts a run, by the function of its room."""
     name = f"{run.function}_run"
     begun: Iterator[Snapshot] = getattr(importlib.import_module(package_of(type(run).__module__, name)), name)(run)
     return begun
@@ -123,7 +123,7 @@ def settings_of(run: RunConfig) -> dict[str, Any]:
 
 
 def own_code(train: Callable[..., Any], given: Mapping[str, Any]) -> str:
-    """Returns the call of a function of one's own."""
+    """Returns the call of a user's function."""
     name = train.__name__
     here = train.__module__ == "__main__"
     begin = f"# {name} is the function in your notebook" if here else f"from {train.__module__} import {name}"

@@ -1,6 +1,6 @@
 """A Lab as a declaration: knobs, what runs, and panels that draw. The rest is derived.
 
-Of one's own::
+Your own::
 
     MyLab = lab("What moves", train, knobs=(slider("rate", 0.1, 0.01, 1), ...), panels=(Panel("Loss", draw_loss),))
 
@@ -44,25 +44,25 @@ Argument = Callable[[Sequence[LabKnob], Any, dict[str, Any]], tuple[Sequence[Lab
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """What `lab` was given. All functions are plain ones; those not given are derived.
+    """The arguments of `lab`. Functions that are not given are derived.
 
     Attributes:
       train, runs, panels, seconds, measures, caption, arguments: see `lab`.
       check: raises a ValueError where values do not fit together.
       check_view: the same for values of view-only knobs.
-      initial: returns values of knobs that depend on where a Lab is made.
+      initial: returns values of knobs that depend on the machine.
       begin: begins a run, given its Config and a dict that lasts as long as the Lab.
       steps: returns the steps of a whole run.
-      work: returns how many numbers a step touches; "auto" takes a GPU by that.
-      records: about how many records a run makes.
-      slowest: seconds of steps that one record may hold.
+      work: returns the numbers that a step touches, by which "auto" chooses a GPU.
+      records: the approximate number of records of a run.
+      slowest: the most seconds of steps per record.
       more: returns the records that a run that has ended should add for a view-only knob, or None.
       compares: whether a moment holds the last one of the run before, which may be large.
-      progress: says how far the run is; "step 5 of 9" where it is not given.
-      trouble: says what went wrong in a record, besides divergence; empty when nothing did.
+      progress: returns the progress of the run in words, by default "step 5 of 9".
+      trouble: returns a sentence on what went wrong in a record, besides divergence; empty if nothing did.
       diverged: the sentence on trials whose loss became infinite, with {name} and {trials}, or a function of both.
       code: returns the code that makes the run.
-      data: returns what "save data" writes.
+      data: returns the Dataset that "save data" writes.
     """
 
     train: Callable[..., Iterable[Any]] | None = None
@@ -90,19 +90,19 @@ class Declaration:
 
 
 class Declared(Lab):
-    """What `lab` makes.
+    """The base of the classes that `lab` makes.
 
     Attributes:
       own: the Lab's own arguments, None where they were not given; hooks find them among the values.
     """
 
-    made: ClassVar[Declaration]
+    declaration: ClassVar[Declaration]
 
     def __init__(self, /, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
         self.own: dict[str, Any] = {}
         self._kept: dict[str, Any] = {}
-        values = {**self.made.initial(), **values}
-        for name, take in self.made.arguments.items():
+        values = {**self.declaration.initial(), **values}
+        for name, take in self.declaration.arguments.items():
             self.own[name] = given = values.pop(name, None)
             if given is not None:
                 self.knobs, values = take(self.knobs, given, values)
@@ -119,19 +119,19 @@ class Declared(Lab):
     # ---- what runs ----
 
     def check(self, values: Values) -> None:
-        if self.made.runs is not None:
-            self.made.runs(self._all(values))
-        if self.made.check is not None:
-            self.made.check(self._all(values))
+        if self.declaration.runs is not None:
+            self.declaration.runs(self._all(values))
+        if self.declaration.check is not None:
+            self.declaration.check(self._all(values))
 
     def check_view(self, values: Values) -> None:
-        if self.made.check_view is not None:
-            self.made.check_view(self._all(values))
+        if self.declaration.check_view is not None:
+            self.declaration.check_view(self._all(values))
 
     def configs(self, values: Values) -> dict[str, RunConfig]:
         """Returns the Configs of the runs, which record as often as a Lab wants, or as they say themselves."""
-        assert self.made.runs is not None
-        runs = self.made.runs(self._all(values))
+        assert self.declaration.runs is not None
+        runs = self.declaration.runs(self._all(values))
         return {
             name: run
             if "record_every" in run.model_fields_set
@@ -141,35 +141,37 @@ class Declared(Lab):
 
     def record_every(self, values: Values, run: RunConfig) -> int:
         """Returns the steps per record: `records` in all, but none that takes long. Depends on the values alone."""
-        few = round(self._steps(values, run) / record_count(self.made.records, values))
-        if self.made.seconds is None or on_gpu(values):
+        few = round(self._steps(values, run) / record_count(self.declaration.records, values))
+        if self.declaration.seconds is None or on_gpu(values):
             return max(1, few)
-        return max(1, min(few, int(time_limit(self.made.slowest, values) / self.made.seconds(self._all(values)))))
+        return max(
+            1, min(few, int(time_limit(self.declaration.slowest, values) / self.declaration.seconds(self._all(values))))
+        )
 
     def start(self, values: dict[str, Any]) -> Iterator[Now]:
         given = self._all(values)
-        if self.made.train is not None:
+        if self.declaration.train is not None:
             begun = self._train(given)  # what it refuses at once leaves the run before on show
             return moments({ONLY: lambda: begun}, given, self._total(values), self._before())
-        start = self.made.begin or _begun
+        start = self.declaration.begin or _begun
         runs = {name: partial(start, run, self._kept) for name, run in self.configs(values).items()}
         return moments(runs, given, self._total(values), self._before())
 
     def _train(self, values: Values) -> Iterator[Any]:
-        assert self.made.train is not None
-        return records_of(self.made.train, self.made.train(**self._arguments(values)))
+        assert self.declaration.train is not None
+        return records_of(self.declaration.train, self.declaration.train(**self._arguments(values)))
 
     def _arguments(self, values: Values) -> dict[str, Any]:
         """Returns the values that the function of a Lab names."""
-        assert self.made.train is not None
-        named = inspect.signature(self.made.train).parameters
+        assert self.declaration.train is not None
+        named = inspect.signature(self.declaration.train).parameters
         every = any(one.kind is one.VAR_KEYWORD for one in named.values())
         given = {name: value for name, value in values.items() if every or name in named}
         own = {"present": lambda: self._all(self.values), "kept": self._kept}
         return {**{name: one for name, one in own.items() if name in named}, **given}  # a knob may have that name
 
     def more(self, record: Now) -> Iterator[Now] | None:
-        further = None if self.made.more is None else self.made.more(self._seen(record))
+        further = None if self.declaration.more is None else self.declaration.more(self._seen(record))
         return None if further is None else self._continued(record, further)
 
     @staticmethod
@@ -180,31 +182,31 @@ class Declared(Lab):
             yield record
 
     def work(self, values: Values) -> float:
-        if self.made.work is not None:
-            return self.made.work(self._all(values))
-        if self.made.runs is None:
+        if self.declaration.work is not None:
+            return self.declaration.work(self._all(values))
+        if self.declaration.runs is None:
             return 0.0
-        return max(run.numbers for run in self.made.runs(self._all(values)).values())
+        return max(run.numbers_per_step for run in self.declaration.runs(self._all(values)).values())
 
     def _total(self, values: Values) -> int:
         """Returns the steps of a whole run: those of its Configs, or the argument `steps` of a function; else 0."""
-        if self.made.steps is not None:
-            return self.made.steps(self._all(values))
-        if self.made.runs is not None:
-            return max(self._steps(values, run) for run in self.made.runs(self._all(values)).values())
-        assert self.made.train is not None
-        named = inspect.signature(self.made.train).parameters.get("steps")
+        if self.declaration.steps is not None:
+            return self.declaration.steps(self._all(values))
+        if self.declaration.runs is not None:
+            return max(self._steps(values, run) for run in self.declaration.runs(self._all(values)).values())
+        assert self.declaration.train is not None
+        named = inspect.signature(self.declaration.train).parameters.get("steps")
         default = 0 if named is None or named.default is named.empty else named.default
         return int(values.get("steps", default))
 
     def _steps(self, values: Values, run: RunConfig) -> int:
-        if self.made.steps is not None:
-            return self.made.steps(self._all(values))
+        if self.declaration.steps is not None:
+            return self.declaration.steps(self._all(values))
         return int(getattr(run, "last_step", 0) or values["steps"])
 
     def _before(self) -> Now | None:
         """Returns the end of the run before; where that was cut short, with the end of the last whole run before it."""
-        records = self.records if self.made.compares else []
+        records = self.records if self.declaration.compares else []
         if not records:
             return None
         last: Now = records[-1]
@@ -214,45 +216,45 @@ class Declared(Lab):
     # ---- what is shown and saved ----
 
     def make_picture(self, values: dict[str, Any]) -> Picture:
-        return Picture(self.made.panels, scale=self.scale)
+        return Picture(self.declaration.panels, scale=self.scale)
 
     def parts(self, record: Now) -> dict[str, Snapshot]:
         shots = {name: getattr(part, "shot", part) for name, part in record.parts.items()}
         return {name: shot for name, shot in shots.items() if isinstance(shot, Snapshot)}
 
     def progress(self, record: Now) -> str:
-        if self.made.progress is not None:
-            return self.made.progress(self._seen(record))
+        if self.declaration.progress is not None:
+            return self.declaration.progress(self._seen(record))
         return f"step {record.step}" + (f" of {record.total}" if record.total else "")
 
     def caption(self, record: Now) -> str:
-        return "" if self.made.caption is None else self.made.caption(self._seen(record))
+        return "" if self.declaration.caption is None else self.declaration.caption(self._seen(record))
 
     def trouble(self, record: Now) -> str:
         lost = {name: part.diverged for name, part in self.parts(record).items() if part.diverged.any()}
         sentences = [self._diverged(name, trials_in_words(which)) for name, which in lost.items()]
-        if self.made.trouble is not None:
-            sentences.append(self.made.trouble(self._seen(record)))
+        if self.declaration.trouble is not None:
+            sentences.append(self.declaration.trouble(self._seen(record)))
         return " ".join(filter(None, sentences))
 
     def _diverged(self, name: str, trials: str) -> str:
-        words = self.made.diverged
+        words = self.declaration.diverged
         return words(name, trials) if callable(words) else words.format(name=name, trials=trials)
 
     def code(self, values: dict[str, Any]) -> str:
-        if self.made.code is not None:
-            return self.made.code(self._all(values))
-        if self.made.train is not None:
+        if self.declaration.code is not None:
+            return self.declaration.code(self._all(values))
+        if self.declaration.train is not None:
             given = self._arguments(values)
-            return own_code(self.made.train, {name: given[name] for name in given if name in values})
-        return code_of(self.configs(values), self.made.measures, self.own)
+            return own_code(self.declaration.train, {name: given[name] for name in given if name in values})
+        return code_of(self.configs(values), self.declaration.measures, self.own)
 
     def data(self, records: Sequence[Now]) -> xarray.Dataset:
         now = self._seen(records[-1])
         now = replace(now, values={**now.values, "device": self.values["device"]})  # as asked for, not as found
-        if self.made.data is not None:
-            return self.made.data(now)
-        return dataset(now, self.code(dict(now.values)) if self.made.train is not None else "")
+        if self.declaration.data is not None:
+            return self.declaration.data(now)
+        return dataset(now, self.code(dict(now.values)) if self.declaration.train is not None else "")
 
 
 def _begun(run: RunConfig, kept: dict[str, Any]) -> Iterator[Any]:
@@ -281,7 +283,7 @@ def lab(
       title: its heading.
       train: a function that yields records (dicts, Snapshots, objects), called with the knobs that it names, and with
         `present`, a function that returns the present values, and `kept`, a dict that lasts as long as the Lab, if it
-        names them. Records of one's own may hold a Snapshot as `shot`, which says what diverged; or
+        names them. Records may have a Snapshot as `shot`, from which divergence is read; or
       runs: a function of the values that returns Configs of runs, by name. The first is under study. How often they
         record is derived, unless they are given `record_every`.
       knobs: sliders and choices (`slider`, `offer`, `LabKnob`). Every Lab has a seed and a device, too.
@@ -289,14 +291,14 @@ def lab(
       caption: returns the sentence below the picture.
       stories: presets.
       seconds: about how long a step of all runs takes on one CPU thread.
-      measures: what copied code prints of a run, each by the word before it, or a function that returns it for a run;
-        the first one is drawn.
-      arguments: what the Lab's constructor takes beside knobs: for each name a function of the knobs, of what was given
-        and of the initial values, which returns the knobs and the values. Hooks find what was given among their values.
-      name: of the class; made of the title where it is empty.
+      measures: the measures that copied code prints, each with the word before it, or a function that returns them for
+        a run; the first one is drawn.
+      arguments: further arguments of the Lab's constructor: for each name a function of the knobs, of the argument and
+        of the initial values, which returns knobs and values. Functions find the argument among their values.
+      name: of the class; by default from the title.
       about: its docstring.
-      more: any other attribute of `Declaration`, in place of what is derived: check, progress, code, data and others;
-        and speed, frames, most_records, budget or cpu_because of `Definition`.
+      more: any other attribute of `Declaration` that is not to be derived: check, progress, code, data and others; and
+        speed, frames, most_records, budget or cpu_because of `Definition`.
 
     Raises:
       ValueError: not exactly one of train and runs is given, or there is no such hook.
@@ -316,7 +318,7 @@ def lab(
     if train is not None:
         check_arguments(train, knobs, arguments or {})
     printed = measures if isinstance(measures, Mapping) or callable(measures) else dict.fromkeys(measures, "")
-    made = Declaration(
+    declaration = Declaration(
         train=train, runs=runs, panels=tuple(panels), caption=caption, seconds=seconds, measures=printed,
         arguments=arguments or {}, **more,
     )  # fmt: skip
@@ -325,7 +327,7 @@ def lab(
         "title": title,
         "knobs": tuple(knobs),
         "stories": tuple(stories),
-        "made": made,
+        "declaration": declaration,
         "__module__": caller.f_globals.get("__name__", "__main__") if caller else "__main__",
         "__doc__": about or title,
         **settings,
@@ -336,14 +338,14 @@ def lab(
 def slider(
     name: str, default: float, low: float, high: float, step: float | None = None, meaning: str = "", **more: Any
 ) -> LabKnob:
-    """Returns a slider of a Lab of one's own.
+    """Returns a slider for a Lab of your own.
 
     Args:
-      name: of the argument that it sets.
-      default: where it begins; whole numbers make a slider of whole numbers.
+      name: the argument that it sets.
+      default: its first value; whole numbers make a slider of whole numbers.
       low, high: its ends.
-      step: between two of its values; about a hundredth of its range where None.
-      meaning: what it is, in words; the name where it is empty.
+      step: between two values; None for about a hundredth of the range.
+      meaning: its label; by default the name.
       more: other attributes of a `LabKnob`, such as `symbol`, `main` or `enabled_when`.
     """
     require(low <= default <= high and low < high, f"the slider {name} must begin between its ends", default=default)

@@ -24,7 +24,7 @@ MOST_NAMED = 12
 
 @dataclass(frozen=True)
 class Story:
-    """A preset: knob values (the others take their defaults) and a sentence on what to see."""
+    """A preset: knob values (the others take their defaults) and a sentence on what it shows."""
 
     name: str
     values: Mapping[str, Any]
@@ -51,7 +51,7 @@ class Definition:
     def check(self, values: Mapping[str, Any]) -> None:
         """Raises a ValueError if the values do not fit together. A slider then goes to the nearest value that fits.
 
-        It is asked once for every value that a slider offers, so that it may make Configs, but sample nothing.
+        It is called for every value that a slider offers, so it may make Configs, but must sample nothing.
         """
 
     def check_view(self, values: Mapping[str, Any]) -> None:
@@ -69,7 +69,7 @@ class Definition:
         raise NotImplementedError
 
     def work(self, values: Mapping[str, Any]) -> float:
-        """Returns how many numbers a step touches (`RunConfig.numbers`), of the largest run: "auto" is a GPU by that.
+        """Returns the `RunConfig.numbers_per_step` of the largest run, by which "auto" is a GPU or the CPU.
 
         The values have passed `check`.
         """

@@ -9,7 +9,7 @@ from moe_lab_widgets.engine.recorder import Recorder
 
 
 class Run(Protocol):
-    """What a Host may read of a Runner."""
+    """The state of a Runner that a Host may read."""
 
     records: Recorder
     playing: bool
@@ -27,7 +27,7 @@ class Run(Protocol):
 
 
 class Host(Protocol):
-    """What a Runner needs of a Lab. Never called by two threads at the same time."""
+    """The methods of a Lab that a Runner calls, never from two threads at the same time."""
 
     def begin(self, runner: Run) -> Iterator[Any]:
         """Starts a run with the latest values; may raise."""
@@ -54,4 +54,4 @@ class Host(Protocol):
         """Called when the run has ended and its last record is drawn."""
 
     def idle(self) -> None:
-        """Called when nothing was asked for during a second after a frame. Only where there is a thread."""
+        """Called a second after a frame if nothing was requested since; only where there is a thread."""

@@ -41,17 +41,17 @@ class LabKnob(Knob):
     """A knob of a Lab.
 
     Attributes:
-      enabled_when: whether the knob has an effect, given all values; its widget is greyed out where it has none.
-      follows: the default, given all values. When the user moves a knob, those that stand at their default move along.
+      enabled_when: whether the knob has an effect, given all values; its widget is greyed out if not.
+      follows: the default, given all values. When the user moves a knob, those at their defaults follow.
       at_most: the name of a knob whose value this one must not exceed.
-      main: whether the knob stands above the picture from the start, and not under "more settings".
+      main: whether the knob is above the picture, and not under "more settings".
       view_only: whether the knob changes the picture but not the run.
-      near: the smallest value, where no Config has a rule of its own.
-      far: the largest value; beyond the slider's end it takes a GPU to answer at once.
-      words: how choices are shown, where not as they are.
+      near: the smallest value, where no Config declares one.
+      far: the largest value; beyond the slider's end only a GPU answers immediately.
+      words: the labels of choices, where they differ from the values.
       reason: why there are no other choices.
-      effect: a sentence on what changes when one moves it up, or takes another choice.
-      applies: when it has an effect, as in "only to synthetic patches"; said where it is greyed out.
+      effect: a sentence on the effect of a larger value, or of another choice.
+      applies: when it has an effect, as in "only to synthetic patches"; shown where it is greyed out.
     """
 
     enabled_when: Callable[[Values], bool] | None = None
@@ -101,7 +101,7 @@ def offer(config: type[Config], name: str, /, **changes: Any) -> LabKnob:
 
 
 def config_from(config: type[AnyConfig], values: Values, /, **more: Any) -> AnyConfig:
-    """Returns the Config made of those values that it declares, and of more."""
+    """Returns a Config with those values that it declares, and with `more`."""
     declared = config.knobs()
     return config(**{**{name: value for name, value in values.items() if name in declared}, **more})
 
@@ -134,7 +134,7 @@ def readout_format(step: float) -> str:
 
 
 def put(widget: Any, slider: tuple[float, float, float], value: float) -> None:
-    """Puts a slider where it is to stand, and its range and step to what that needs.
+    """Sets a slider to a value, with the range and step that the value needs.
 
     A page takes the parts of one message in any order, and would round a value that comes before its step. So first
     comes a step on which the old and the new value stand, then the value, and then its own step.
@@ -174,7 +174,7 @@ TOOLTIPS = ("tooltip", "description_tooltip")
 
 
 def explain(widget: Any, tip: str) -> None:
-    """Sets what a pointer over a widget is told."""
+    """Sets the tooltip of a widget."""
     for name in TOOLTIPS:
         if widget.has_trait(name):
             widget.set_trait(name, tip)

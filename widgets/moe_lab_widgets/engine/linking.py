@@ -76,7 +76,7 @@ def link_of(
 
 
 def own_site() -> str:
-    """The pages of the repository that the installed package names; "." if it is not installed."""
+    """Returns the pages of the repository that the installed package names; "." if it is not installed."""
     try:
         links = metadata("moe-lab").get_all("Project-URL") or []
     except PackageNotFoundError:

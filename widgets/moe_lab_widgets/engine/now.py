@@ -1,4 +1,4 @@
-"""What a Lab shows: every run's records so far, and the values of the knobs."""
+"""One moment of a Lab: every run's records so far, and the values of the knobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray
 
 ONLY = "run"
-"""What the run of a Lab is called that has one alone."""
+"""The name of the run of a Lab that has only one."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Now:
 
     @property
     def own_size(self) -> list[Any]:
-        """What it holds beside the moment before it: its latest records (see `recorder.size_of`)."""
+        """The records that it has and the moment before has not, for `recorder.size_of`."""
         return list(self.parts.values())
 
 

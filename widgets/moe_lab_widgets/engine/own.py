@@ -48,7 +48,7 @@ def check_arguments(train: Callable[..., Any], knobs: Sequence[LabKnob], argumen
 
 
 def records_of(train: Callable[..., Any], begun: Any) -> Iterator[Any]:
-    """Yields what a function that trains has yielded, dicts with copies of their arrays.
+    """Yields the records of a user's training function, dicts with copies of their arrays.
 
     A function that changes an array in place would change its earlier records, too.
 

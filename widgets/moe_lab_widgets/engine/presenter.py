@@ -86,7 +86,7 @@ class Presenter:
         return run
 
     def further(self, runner: Run) -> Iterator[Any] | None:
-        """Returns what the ended run should add for the view-only knobs."""
+        """Returns the records that an ended run should add for the view-only knobs."""
         return self._lab.more(runner.records[-1]) if len(runner.records) else None
 
     def ready(self) -> bool:

@@ -86,7 +86,7 @@ class Runner:
             self.playing, self._singles, self._next_record, self._redraw = playing, 0, 0.0, True
 
     def rest(self, resting: bool) -> None:
-        """Holds the run at its first record, or where it is after some seconds, until somebody sees it."""
+        """Holds the run at its first record, or where it is after some seconds, until it is on screen."""
         if resting and (self.finished or not self.playing):
             return
         with self._orders():

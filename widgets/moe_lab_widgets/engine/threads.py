@@ -13,12 +13,12 @@ def headless() -> bool:
 
 
 def on_colab() -> bool:
-    """Whether Colab runs the kernel: what a thread sends while no cell runs does not reach its page."""
+    """Whether Colab runs the kernel, where messages of a thread reach the page only while a cell runs."""
     return "google.colab" in sys.modules
 
 
 def available() -> bool:
-    """Whether a thread can be started, and what it sends reaches the page.
+    """Whether a thread can be started, and its messages reach the page.
 
     A thread is tried, because none can be started in a browser's Python or where a machine's limit is reached.
     """

@@ -68,7 +68,7 @@ class Book:
         return self._number(self._names, 7, struct.pack("<H", len(text)) + text)
 
     def stamp(self, coverage: NDArray[np.uint8]) -> int:
-        """(height, width) the ink of a word, 0 to 255."""
+        """Returns (height, width) the ink of a word, 0 to 255."""
         return self._number(self._stamps, 9, struct.pack("<HH", *coverage.shape[::-1]) + coverage.tobytes())
 
     def colours(self, rgba: NDArray[np.uint32]) -> NDArray[np.uint16]:

@@ -61,7 +61,7 @@ class Flow:
             return self.sent
 
     def heard(self, frame: int | None = None) -> None:
-        """Takes an answer: the frames up to this one have come; None for a page that begins anew."""
+        """Takes an answer: the frames up to this one have come; None for a page that restarts."""
         with self._lock:
             self._heard_at = time.monotonic()
             self._unanswered = 0

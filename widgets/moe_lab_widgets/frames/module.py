@@ -15,13 +15,13 @@ def _text(*names: str) -> str:
 
 @cache
 def module_source() -> str:
-    """The module that shows a live Lab."""
+    """Returns the module that shows a live Lab."""
     return _text("replay.js", "player.js", "around.js", "screen.js")
 
 
 @cache
 def recorded_source() -> str:
-    """The script that shows recorded runs without a kernel.
+    """Returns the script that shows recorded runs without a kernel.
 
     It is no module, which a page opened from a disk may not fetch.
     """
@@ -31,5 +31,5 @@ def recorded_source() -> str:
 
 @cache
 def recorded_style() -> str:
-    """The style of what `recorded_source` shows."""
+    """Returns the style of what `recorded_source` shows."""
     return _text("recorded.css")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def stage(picture: Picture, spans: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Returns what a page needs to know of a picture before its first frame (see page/player.js).
+    """Returns the data of a picture that a page needs before its first frame (see page/player.js).
 
     Args:
       spans: left and right of each part that a narrow page may stack.
@@ -55,7 +55,7 @@ class Reel:
         return self._tape.book.full
 
     def frame(self, record: int) -> bytes:
-        """Returns the body (see book.py) of what the picture shows now, as the frame of a record."""
+        """Returns the present picture as the frame of a record (its body: see book.py)."""
         self._tape.take()  # what an artist has left that failed
         self.picture.figure.patch.draw(self._tape)  # the paper
         parts = [self._tape.take(), *map(self._write_furniture, self.picture.laid)]

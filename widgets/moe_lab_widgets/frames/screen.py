@@ -112,13 +112,13 @@ class Screen:
         return not self._in_kernel or self._flow.ready()  # outside of one no page will ever answer
 
     def begin(self) -> None:
-        """A run begins: the page forgets the frames of the last one."""
+        """Begins a run: the page forgets the frames of the last one."""
         self.run += 1
         self.replaying = False
         self._has.clear()
 
     def change_view(self) -> None:
-        """The frames sent so far no longer hold, as after a change of what is shown of a record."""
+        """Invalidates the frames sent so far, as after a change of what is shown of a record."""
         with drawing_lock:
             self.view += 1
             self._has.clear()
@@ -135,11 +135,11 @@ class Screen:
         self.page.send({"kind": "replay", "on": on})
 
     def lacks(self, record: int) -> bool:
-        """Whether a page has no frame of a record; one that begins anew has none."""
+        """Whether a page has no frame of a record; a page that restarts has none."""
         return self._fresh or record not in self._has
 
     def tell_tips(self, tips: dict[str, str]) -> None:
-        """Has pages show what a pointer over a control is told, by the control's label."""
+        """Sends the tooltips of controls to the pages, by label."""
         self.page.tips = tips
 
     def show(self, record: Any, number: int, caption: str, progress: str, records: int) -> None:
@@ -203,7 +203,7 @@ class Screen:
 
     @contextmanager
     def for_a_file(self, record: Any) -> Iterator[Picture]:
-        """Within, the picture shows a record at its own scale."""
+        """Shows a record at the picture's own scale, within the context."""
         with drawing_lock:
             scale = self.picture.scale
             if scale != self.scale:

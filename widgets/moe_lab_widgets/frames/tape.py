@@ -123,7 +123,7 @@ class Tape(RendererBase):
     def draw_text(
         self, gc: Any, x: float, y: float, s: str, prop: Any, angle: float, ismath: Any = False, mtext: Any = None
     ) -> None:
-        """Agg's own letters, cut out; each text is drawn once for each part of a pixel at which it stands."""
+        """Draws Agg's own letters, cut out once for each text and each fraction of a pixel at which it stands."""
         right, down = (round(64 * (place % 1)) / 64 for place in (x, y))  # FreeType knows 64ths of a pixel
         key = (s, hash(prop), angle, gc.get_rgb(), right, down)
         if key not in self._words:

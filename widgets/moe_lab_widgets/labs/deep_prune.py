@@ -63,7 +63,7 @@ KNOBS = (
 
 
 def plan_of(values: Mapping[str, Any]) -> Plan:
-    """Returns what the values describe, checked.
+    """Returns the plan that the values describe, checked.
 
     Raises:
       ConfigError: a value breaks a rule.

@@ -46,17 +46,17 @@ Tiles = tuple[tuple[bytes, ...], ...]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run of the Lab trains: a pre-training, which is the same for all seeds, and a fine-tuning after it."""
+    """The trainings of a run: a pre-training, which is the same for all seeds, and a fine-tuning after it."""
 
     before: DigitRun
     tuning: DigitRun
 
     def code(self) -> str:
-        """The Python expression for the fine-tuned model."""
+        """Returns the Python expression for the fine-tuned model."""
         return f"fine_tune({self.start_code()}, {self.tuning.code()})"
 
     def start_code(self) -> str:
-        """The Python expression for the pre-trained model."""
+        """Returns the Python expression for the pre-trained model."""
         changed = {
             name: getattr(self.before, name)
             for name in ("steps", "batch")
@@ -214,7 +214,7 @@ _one_at_a_time = threading.Lock()
 
 
 def measure(layer: VMoEConfig, repeats: int) -> Iterator[Costs]:
-    """Counts what a block costs, then measures its time, whole and pruned in both ways; once in a process.
+    """Counts the costs of a block, then measures its time, whole and pruned in both ways; once per process.
 
     Yields:
       What is known, after every measurement.
@@ -240,7 +240,7 @@ def measure(layer: VMoEConfig, repeats: int) -> Iterator[Costs]:
 
 
 def dataset(records: Sequence[Frame], code: str) -> xarray.Dataset:
-    """Returns the fine-tuning, the accuracies after pruning in every way, and what a block then costs.
+    """Returns the fine-tuning, the accuracies after pruning in every way, and the costs of a block.
 
     Raises:
       ValueError: the fine-tuning has not begun.

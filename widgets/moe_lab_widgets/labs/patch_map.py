@@ -208,7 +208,7 @@ SHEETS = (
 
 
 def write_classes(ax: Axes, study: Any, experts: int) -> None:
-    """Writes the classes of the images above them, and what the model says below them."""
+    """Writes the classes of the images above them, and the model's predictions below them."""
     labels, said = study["example_labels"][SHOWN], study["example_predicted"][SHOWN]
     at, right = np.arange(len(labels)), labels == said
     answers = [f"{number(answer)} {'✔' if one else '✗'}" for answer, one in zip(said, right, strict=True)]

@@ -130,8 +130,9 @@ def work(values: Mapping[str, Any]) -> float:
     """Returns the numbers that a step touches: all l of one N train together."""
     kept, samples = grid_of(values)
     model, task = model_of(values), task_of(values)
-    many = [model.replace(patches_per_expert=count) for count in kept]
-    return sum(Run(model=one, task=task, samples=max(samples), trials=values["trials"]).numbers for one in many)
+    settings = {"task": task, "samples": max(samples), "trials": values["trials"]}
+    runs = [Run(model=model.replace(patches_per_expert=count), **settings) for count in kept]
+    return sum(run.numbers_per_step for run in runs)
 
 
 def code(values: Mapping[str, Any]) -> str:

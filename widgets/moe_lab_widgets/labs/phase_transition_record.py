@@ -58,7 +58,7 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def needs(record: PhaseRecord) -> str:
-    """Returns a sentence on what suffices on the full map, and what the largest l needs."""
+    """Returns a sentence on the samples that suffice on the full map, and those that the largest l needs."""
     cheapest, (needed, _) = best(record), samples_needed(record)
     most, largest = record.samples[-1], record.patches_per_expert[-1]
     star = WORDS["STAR"].format(l_star=record.origin["l_star"]) if "l_star" in record.origin else ""

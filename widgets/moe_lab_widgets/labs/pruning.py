@@ -262,7 +262,7 @@ def left_of(now: Now) -> tuple[NDArray[np.float64], tuple[str, ...]]:
 
 
 def undefined(criterion: str) -> str:
-    """Says in few words why a criterion gives all experts the same score."""
+    """Returns in a few words why a criterion gives all experts the same score."""
     return "experts receive equally many tokens" if criterion == "token-count" else "no router has moved"
 
 
@@ -387,7 +387,7 @@ PruningLab = lab(
     check_view=check_view,
     more=more,
     compares=False,  # a record holds the trained layer
-    work=lambda values: of.run_of(values).numbers,
+    work=lambda values: of.run_of(values).numbers_per_step,
     progress=progress,
     trouble=trouble,
     code=of.code,

@@ -110,7 +110,7 @@ def longest_change(values: Mapping[str, Any]) -> float:
 
 
 def reversed_norm_change(before: Weights, after: Weights, statistics: Statistics) -> Scores:
-    """The paper's criterion reversed: prunes the experts whose routers grew the most."""
+    """Scores experts by the paper's criterion reversed: prunes those whose routers grew the most."""
     return -router_norm_change(before, after, statistics)
 
 
@@ -132,7 +132,7 @@ Tuned = dict[str, tuple[int, Accuracies]]
 
 @dataclass(frozen=True, kw_only=True)
 class Record(Snapshot):
-    """A Snapshot of the training, and later what pruning makes of the trained layer.
+    """A Snapshot of the training, and later the results of pruning the trained layer.
 
     The Snapshot holds the norms of the routers (trial, expert) and, at the end of training, all measures; nothing while
     branches are pre-trained.
@@ -140,7 +140,7 @@ class Record(Snapshot):
     Attributes:
       run: what is trained.
       accuracy: (trial,) of the unpruned layer when it was last measured.
-      pruned: the trained layer and what pruning makes of it, once training has ended.
+      pruned: the trained layer, whole and pruned, once training has ended.
       results: of fine-tuning it, as far as they were known at this record.
       live: the run that this record comes from.
     """
@@ -254,7 +254,7 @@ def best_other(middles: Mapping[str, NDArray[np.float64]], chosen: str) -> str:
 
 
 class LiveRun:
-    """A training, and the pruning and fine-tuning of what it has trained.
+    """A training, and the pruning and fine-tuning of the trained layer.
 
     Args:
       every: steps of the training per record.
@@ -266,7 +266,7 @@ class LiveRun:
         self.tuning: FineTuning | None = None
 
     def records(self) -> Iterator[Record]:
-        """Yields the records of all phases; the last one has what the present choice needs."""
+        """Yields the records of all phases; the last one has all results for the present choice."""
         if isinstance(self.run.start, BranchStart):
             yield self._before_training()  # pre-training takes a moment
         training = Training(self.run.replace(measure="last", record_every=self.every))

@@ -102,7 +102,7 @@ def task_of(values: Values) -> PatternTask | DigitTask:
 
 
 def runs(values: Values) -> dict[str, Run]:
-    """Returns the run of the mixture, or of one's own of its size, and that of a CNN with as many neurons."""
+    """Returns the run of the mixture, or of the user's of its size, and that of a CNN with as many neurons."""
     mixture: Mixture = config_from(JointMoE, values)
     if (own := values.get("mixture")) is not None:
         sizes = ("experts", "patches_per_expert", "neurons")
@@ -126,7 +126,7 @@ def _passes(values: Values) -> tuple[int, int]:
 
 
 def begin(run: RunConfig, kept: dict[str, Any]) -> Iterator[Snapshot]:
-    """Begins a run on the samples that the Lab has kept, where they are those of this run.
+    """Begins a run, on the samples that the Lab has kept if they are those of this run.
 
     Both models train on the same; l, k and m do not change them, and N does not change the test samples.
     """

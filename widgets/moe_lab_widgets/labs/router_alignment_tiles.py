@@ -54,19 +54,19 @@ class Layout:
         return math.ceil(self.band * (self.experts - 1)) + self.lines * self.line
 
     def corner(self, expert: int, patch: int) -> tuple[int, int]:
-        """(left, top) of a tile."""
+        """Returns (left, top) of a tile."""
         return (
             round(self.pitch * (patch % self.across)),
             round(self.band * expert) + self.line * (patch // self.across) + (self.line - self.cell) // 2,
         )
 
     def middle(self, expert: int) -> float:
-        """The height at which an expert's head stands."""
+        """Returns the height at which an expert's head stands."""
         return round(self.band * expert) + (self.lines * self.line - 1) / 2
 
 
 def arrange(patches: int, experts: int, width: float, height: float, scale: float = 1.0) -> Layout:
-    """The largest tiles that fit: n patches for each of k experts in width x height pixels at 100 dpi.
+    """Computes the largest tiles that fit: n patches for each of k experts in width x height pixels at 100 dpi.
 
     A second line for each expert is taken only where it makes tiles clearly larger, at any scale alike.
     """
@@ -90,7 +90,7 @@ def _arranged(lines: int, patches: int, experts: int, width: float, height: floa
 
 
 def enlarge(images: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """(..., h, w) images as (..., size, size): a whole multiple on a margin where one nearly fits, else smoothed."""
+    """Scales images (..., h, w) to (..., size, size): by a whole number where one nearly fits, else smoothly."""
     h, w = images.shape[-2:]
     times = size // max(h, w)
     if times >= 1 and times * h >= 0.75 * size:
@@ -211,7 +211,7 @@ class Tiles:
         return ground
 
     def pixels(self, kept: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """(height, width, 4) uint8 for a choice (experts, n); the latest one is remembered."""
+        """Returns (height, width, 4) uint8 for a choice (experts, n); the latest one is remembered."""
         if self._shown[0] != kept.tobytes():
             image, cell = self._ground.copy(), self.layout.cell
             for (s, j), keeps in np.ndenumerate(kept):
@@ -232,7 +232,7 @@ def _framed(faces: NDArray[np.uint8], colour: str) -> NDArray[np.uint8]:
 def digit_faces(
     patches: NDArray[np.float64], cell: int, mean: NDArray[np.float64], norm: float | NDArray[np.float64]
 ) -> NDArray[np.uint8]:
-    """Images from prepared patches (n, pixels): the mean image that was taken away comes back, and ink is dark."""
+    """Returns images of prepared patches (n, pixels): the mean image is added back, and ink is dark."""
     side = math.isqrt(patches.shape[-1])
     ink = np.clip(patches * norm + mean, 0, 1).reshape(-1, side, side)
     ink = np.clip(enlarge(ink, cell), 0, 1)[..., None]
@@ -244,7 +244,7 @@ def digit_faces(
 def pattern_faces(
     roles: NDArray[np.int64], sides: NDArray[np.int64], cell: int, noise: float = 0.0
 ) -> NDArray[np.uint8]:
-    """Tiles from what the patches are (n,): role and side; grain stands for the noise."""
+    """Returns tiles from the patches' role and side (n,); grain stands for the noise."""
     faces = np.stack(
         [theme.tile(ROLES[role], max(int(side), 0), cell) for role, side in zip(roles, sides, strict=True)]
     )

@@ -113,13 +113,13 @@ def steps_of_an_epoch(values: Mapping[str, Any]) -> int:
 
 
 def steps(values: Mapping[str, Any]) -> int:
-    """Returns the most steps that a run can take: whole passes over the data, at least those asked for."""
+    """Returns the most steps that a run can take: whole passes over the data, at least as many as the slider says."""
     epoch = steps_of_an_epoch(values)
     return int(epoch * max(1, -(-values["steps"] // epoch)))
 
 
 def begin(run: Run, kept: dict[str, Any]) -> Iterator[Snapshot]:
-    """Begins a run on the samples of the other runs, which are kept until others are asked for."""
+    """Begins a run on the samples of the other runs, which are kept until other samples are needed."""
     key = (run.task, run.trials, run.seed, run.samples, run.test_samples, run.device)
     if kept.get("key") != key:
         kept.update(key=key, samples=samples_of([run]))

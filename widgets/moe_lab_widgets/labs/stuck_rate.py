@@ -79,7 +79,7 @@ def check(values: Mapping[str, Any]) -> None:
 def work(values: Mapping[str, Any]) -> float:
     """Returns the numbers that an iteration of the largest cell touches."""
     task = MixtureTask(experts=max(experts_of(values)), dimension=values["dimension"])
-    return Run(model=JointEM(), task=task, samples=max(SAMPLES), trials=values["trials"]).numbers
+    return Run(model=JointEM(), task=task, samples=max(SAMPLES), trials=values["trials"]).numbers_per_step
 
 
 def code(values: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ def library() -> dict[str, Any]:
     """Returns the numbers of the library that the engine needs, as `LIBRARY` holds them."""
     alignment, phases = kind_of(ALIGNMENT), kind_of(PHASES)
     home = importlib.import_module(phases.__module__)
-    mixture = alignment.made.runs(complete(alignment, {"source": "digits"}))["joint"]
+    mixture = alignment.declaration.runs(complete(alignment, {"source": "digits"}))["joint"]
     digit_task, pattern_task, separate = DigitTask(), PatternTask(), SeparateMoE()
     return {
         "roles": {role: place for place, role in enumerate(ROLES)},

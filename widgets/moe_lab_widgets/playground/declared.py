@@ -65,7 +65,7 @@ def kind_of(name: str) -> Any:
 
 @cache
 def lab_of(name: str) -> dict[str, Any]:
-    """Returns what a page reads of its Lab."""
+    """Returns the data of a Lab that its page reads."""
     kind = kind_of(name)
     home = importlib.import_module(kind.__module__)
     sources = next(knob.choices for knob in kind.knobs if knob.name == "source")
@@ -79,7 +79,7 @@ def lab_of(name: str) -> dict[str, Any]:
         "stories": [_story(kind, story) for story in kind.stories],
         "panels": [
             {"title": panel.title, "note": panel.note if isinstance(panel.note, str) else ""}
-            for panel in kind.made.panels
+            for panel in kind.declaration.panels
         ],
         "words": {**home.WORDS, "SPREAD": SPREAD_WORDS, **BOTH, **OWN[name]},
         "tip_seed": SEED_TIP,
@@ -129,7 +129,7 @@ def _of_phases(home: Any) -> dict[str, Any]:
 
 
 def knob_of(knob: LabKnob, knobs: Sequence[LabKnob]) -> dict[str, Any]:
-    """Returns what a page needs to show a knob."""
+    """Returns the data of a knob that a page shows."""
     free = replace(knob, reason="")  # which says how a notebook gets what no page has
     about = {
         "name": knob.name,
@@ -225,7 +225,7 @@ FREE: Values = {
 def refusal(kind: Any, values: Values) -> str:
     """Returns the sentence by which a Lab refuses values, empty where they fit."""
     try:
-        for check in (kind.made.runs, kind.made.check):
+        for check in (kind.declaration.runs, kind.declaration.check):
             if check is not None:
                 check(values)
     except ValueError as error:
