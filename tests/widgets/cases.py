@@ -685,6 +685,7 @@ DEEP = Case(
     check_data=_deep_data,
     diverges=("The loss became infinite: try a smaller learning rate.",),
     drag=("learning_rate", (0.01, 0.02, 0.04)),
+    pins=1,
 )
 
 # ---- balance ----

@@ -34,7 +34,7 @@ def test_step_play_and_reset(make: Make, ended: Any) -> None:
 
 
 def test_the_first_record_waits_for_no_run_but_the_first(case: Case, ended: Any) -> None:
-    if case.kind.made.runs is None:
+    if case.kind.declaration.runs is None:
         pytest.skip("it has one run")
     names = list(ended.configs(ended.values))
     assert [list(record.parts) for record in ended.records[:3]] == [names[:1], names, names]
@@ -42,7 +42,7 @@ def test_the_first_record_waits_for_no_run_but_the_first(case: Case, ended: Any)
 
 
 def test_runs_side_by_side_differ_in_the_model_alone(case: Case) -> None:
-    if case.kind.made.runs is None:
+    if case.kind.declaration.runs is None:
         pytest.skip("it has one run")
     first, *others = bare(case.kind).configs(case.defaults).values()
     own = {name: getattr(first, name) for name in ("model", *RHYTHM) if hasattr(first, name)}
@@ -50,7 +50,7 @@ def test_runs_side_by_side_differ_in_the_model_alone(case: Case) -> None:
 
 
 def test_a_record_takes_little_even_where_a_step_is_dear(case: Case) -> None:
-    made, highest = case.kind.made, {knob.name: knob.slider[1] for knob in case.kind.knobs if knob.slider}
+    made, highest = case.kind.declaration, {knob.name: knob.slider[1] for knob in case.kind.knobs if knob.slider}
     if made.runs is None or made.seconds is None:
         pytest.skip("it says itself how often it records")
     for values in (case.defaults, {**case.defaults, **highest}):
