@@ -16,6 +16,7 @@ from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.recovery.landscape import L2Loss, L4Loss
 from moe_lab.specialization import ClusterTask, SwitchMoE, TopKMoE
+from moe_lab.specialization.run import Run as ClusterRun
 from moe_lab.vision import PatchWRN, QuadrantTask
 from moe_lab.vision.deep import DigitRun, DigitTask
 from moe_lab.vision.patches import Run as VisionRun
@@ -157,7 +158,7 @@ LABS = (
             Hold([("σ · experts' activation", "relu"), ("J ·", "ArrowLeft")], "J ·", 6, "filters (J) must be even"),
             Hold([("d ·", "Home"), ("K ·", "End")], "K ·", 4, "at least 2 clusters (K)"),
         ),
-        configs=(SwitchMoE, ClusterTask),
+        configs=(SwitchMoE, ClusterTask, ClusterRun),
         fuzz=(("σ · experts' activation", "gelu", "linear"),),
         written={"gamma": r"feature_noise=\([\d.]+, ([\d.]+)\)"},
         rates=(("M ·", "σ_p", "n ·"), 150, 8),
@@ -262,7 +263,7 @@ LABS = (
     LabOnPage(
         name="DeepPruneLab",
         small={"steps": 10, "batch": 25, "pre_training_steps": 5, "classes": 5},
-        long={"batch": 25, "pre_training_steps": 5},
+        long={"batch": 25, "pre_training_steps": 5, "classes": 5},
         ended=("4 of 8 experts a layer are pruned silently by norm change",),
         story=("Two digits cannot tell", "6 of 8 experts a layer are pruned silently"),
         moved="digits",
@@ -283,7 +284,7 @@ LABS = (
         holds=(
             Hold([("k ·", "End"), ("M ·", "Home")], "M ·", 4, "experts_per_sample (k) must be at most experts (M)"),
         ),
-        configs=(TopKMoE, ClusterTask),
+        configs=(TopKMoE, ClusterTask, ClusterRun),
         fuzz=(("compared with no balancing", "Switch loss", "bias"), ("σ · experts' activation", "relu", "cubic")),
         written={"steps": r"settings = dict\(.*?\bsteps=(\d+)"},
         rates=(("h₀", "M ·", "r ·"), 200, 6),

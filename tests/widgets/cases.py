@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ import moe_lab_widgets
 from moe_lab.recovery.gridlock.training import MEASURES
 from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
+from moe_lab_widgets.engine.declared import Declaration
 from moe_lab_widgets.labs import balance, landscape, patch_map
 from moe_lab_widgets.labs import deep_prune as deep
 from moe_lab_widgets.labs import gridlock_record as gridlock
@@ -821,5 +822,13 @@ assert set(CASES) == {lab.name for lab in LABS}
 
 def one_case_in(share: int, first: int = 0) -> pytest.MarkDecorator:
     """Runs a test of the `case` fixture for every third Lab, say, from the one with the number `first`."""
-    names = one_in(share, CASES, first)
+    return _of_cases(one_in(share, CASES, first))
+
+
+def cases_of(holds: Callable[[Declaration], bool]) -> pytest.MarkDecorator:
+    """Runs a test of the `case` fixture for the Labs of whose declaration something holds."""
+    return _of_cases([name for name, case in CASES.items() if holds(case.kind.declaration)])
+
+
+def _of_cases(names: Sequence[str]) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("case", [CASES[name] for name in names], ids=names, indirect=True, scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.living import living_widgets
-from tests.widgets.cases import Case, one_case_in
+from tests.widgets.cases import Case, cases_of, one_case_in
 from tests.widgets.labs import Make, bare, done, pixels, shown
 
 RHYTHM = ("record_every", "measure_every")
@@ -33,31 +33,29 @@ def test_step_play_and_reset(make: Make, ended: Any) -> None:
     np.testing.assert_array_equal(pixels(lab), pixels(ended))
 
 
+@cases_of(lambda lab: lab.runs is not None)
 def test_the_first_record_waits_for_no_run_but_the_first(case: Case, ended: Any) -> None:
-    if case.kind.declaration.runs is None:
-        pytest.skip("it has one run")
     names = list(ended.configs(ended.values))
     assert [list(record.parts) for record in ended.records[:3]] == [names[:1], names, names]
     assert ended.record.ended and not ended.records[1].ended
 
 
+@cases_of(lambda lab: lab.runs is not None)
 def test_runs_side_by_side_differ_in_the_model_alone(case: Case) -> None:
-    if case.kind.declaration.runs is None:
-        pytest.skip("it has one run")
     first, *others = bare(case.kind).configs(case.defaults).values()
     own = {name: getattr(first, name) for name in ("model", *RHYTHM) if hasattr(first, name)}
     assert others and all(other.replace(**own) == first for other in others), "samples, trials and seed are the same"
 
 
+@cases_of(lambda lab: lab.runs is not None and lab.seconds is not None)
 def test_a_record_takes_little_even_where_a_step_is_dear(case: Case) -> None:
-    made, highest = case.kind.declaration, {knob.name: knob.slider[1] for knob in case.kind.knobs if knob.slider}
-    if made.runs is None or made.seconds is None:
-        pytest.skip("it says itself how often it records")
+    declaration = case.kind.declaration
+    highest = {knob.name: knob.slider[1] for knob in case.kind.knobs if knob.slider}
     for values in (case.defaults, {**case.defaults, **highest}):
         for run in bare(case.kind).configs(values).values():
-            every, few = run.record_every, max(1, round(values["steps"] / made.records))
-            assert every == 1 or every * made.seconds(values) <= made.slowest
-            assert every == few or (every < few and (every + 1) * made.seconds(values) > made.slowest)
+            every, few = run.record_every, max(1, round(values["steps"] / declaration.records))
+            assert every == 1 or every * declaration.seconds(values) <= declaration.slowest
+            assert every == few or (every < few and (every + 1) * declaration.seconds(values) > declaration.slowest)
 
 
 def test_closing_leaves_no_thread_and_no_widget(case: Case) -> None:
