@@ -62,7 +62,7 @@ def results(tmp_path) -> Path:
     low, high = first.rule.agrees or first.rule.in_kind
     value = low if np.isfinite(low) else high
     rows = [
-        Row(first, first.rule.verdict(np.full(2, value)), np.full(2, value), 1.0, "a processor", ("call()",)),
+        Row(first, first.rule.leaning(np.full(2, value)), np.full(2, value), 1.0, "a processor", ("call()",)),
         Row(second, "failed", np.zeros(0), 1.0, "", ("call()",), "it broke | off"),
     ]
     path = tmp_path / "results.json"

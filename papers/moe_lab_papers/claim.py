@@ -21,7 +21,7 @@ from moe_lab_papers.ranges import Range
 Budget = Literal["quick", "full", "paper"]
 Verdict = Literal["agrees", "in kind", "follows", "differs", "unsteady", "not comparable", "needs data", "failed"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-"""In the order in which they are counted. A rule gives the first four; `spread.judge` those on what was measured."""
+"""In the order in which they are counted. A rule leans to one of the first four; `spread.judge` gives a verdict."""
 Bound = Literal["", "at least", "at most", "less than"]
 
 _STATISTICS: Mapping[str, tuple[str, Callable[[np.ndarray], float]]] = {
@@ -77,8 +77,11 @@ class Rule:
         """Returns the statistic of the trials that is judged; NaN if any trial is."""
         return _STATISTICS[self.of][1](values)
 
-    def verdict(self, values: np.ndarray) -> Verdict:
-        """Judges measured values, (trial,), by their number alone."""
+    def leaning(self, values: np.ndarray) -> Verdict:
+        """Returns the verdict on the number of measured values, (trial,), whatever their spread.
+
+        `spread.judge` gives the verdict on a claim, which is "unsteady" where the spread leaves it open.
+        """
         return self.of_number(self.number(values))
 
     def of_number(self, number: float) -> Verdict:

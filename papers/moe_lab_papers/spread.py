@@ -73,7 +73,7 @@ def judge(claim: Claim, data: xr.Dataset) -> Judgement:
 
 def judgement(claim: Claim, values: np.ndarray, found: Interval | None) -> Judgement:
     """Judges a claim by its measured values, (trial,), and the 95 % interval of the number that its rule judges."""
-    leaning, rule = claim.rule.verdict(values), claim.rule
+    leaning, rule = claim.rule.leaning(values), claim.rule
     number = rule.number(values)
     if claim.not_comparable:
         return Judgement("not comparable", leaning, found)

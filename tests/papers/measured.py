@@ -1,15 +1,18 @@
 """The results of a quick run of all claims at seed 0, against which the rules are tested.
 
-`python -m tests.papers.measured FOLDER --data DATA` makes `measured.zip` anew from a folder of results:
+`python -m tests.papers.measured FOLDER --data DATA` measures what is new or has another call than the claims make now,
+and keeps the others as they are; with `--all` it measures every claim. It says how long that takes, and asks, before it
+begins. Finished pieces are taken from FOLDER, and kept there, as those of
 
     moe-lab reproduce --seed 0 --device cpu --data DATA --out FOLDER
 
-With `--changed` it keeps those that are still of the claims' calls, and measures the others.
+`measured.zip` changes once all are there.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import zipfile
 from collections.abc import Mapping
 from functools import cache
@@ -18,7 +21,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from moe_lab.core.files import from_netcdf, netcdf
+from moe_lab.core.files import from_netcdf, netcdf, write_whole
 from moe_lab_papers import ledger
 from moe_lab_papers.claim import Claim, Measurement
 from moe_lab_papers.runner import Order, joined, measured, missing, pieces
@@ -92,28 +95,48 @@ def smaller(data: xr.Dataset, most: int = 5000) -> xr.Dataset:
     return data.assign({name: data[name].astype("float32") for name in large})
 
 
-def keep(folder: Path, data: Path | None, kept: Mapping[str, xr.Dataset]) -> None:
-    """Writes `measured.zip` from the finished pieces in a folder of results; measures what is missing there.
+def _measurements() -> list[Measurement]:
+    return ledger.measurements(ledger.claims())
 
-    Args:
-      kept: Datasets by name; those that the claims' calls made are written again as they are.
+
+def to_measure(data: Path | None, kept: Mapping[str, xr.Dataset]) -> list[Measurement]:
+    """Returns the measurements whose data are there, but for those that are kept and still of the claims' calls."""
+    return [
+        measurement
+        for measurement in _measurements()
+        if not missing(measurement, data)
+        and (measurement.name not in kept or not _still(measurement, kept[measurement.name], data))
+    ]
+
+
+def keep(order: Order, kept: Mapping[str, xr.Dataset], place: Path = KEPT) -> None:
+    """Writes the archive of results: measures those of `to_measure`, and writes the other kept ones as they are.
+
+    The file is written whole, once all is measured: a run that is stopped changes nothing.
     """
-    order = Order("quick", 0, "cpu", folder / "measured", data=data)
-    with zipfile.ZipFile(KEPT, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for measurement in ledger.measurements(ledger.claims()):
-            old = kept.get(measurement.name)
-            if old is not None and (missing(measurement, data) or _still(measurement, old, data)):
-                archive.writestr(_member(measurement), netcdf(old), zipfile.ZIP_DEFLATED, 9)
+    new, whole = to_measure(order.data, kept), io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        for measurement in _measurements():
+            if measurement in new:
+                result = _measure(measurement, order)
+            elif measurement.name in kept:
+                result = kept[measurement.name]
+            else:
                 continue
-            if missing(measurement, data):
-                continue
-            done = list(measured(order, plan := pieces(measurement, order)))
-            places = {piece.call: place for place, piece in enumerate(plan)}
-            whole = joined(measurement, sorted(done, key=lambda part: places[part.piece.call]))
-            if data is not None:
-                whole.attrs["measured_by"] = whole.attrs["measured_by"].replace(str(data), "DATA")
-            whole = smaller(whole[read_variables(measurement, whole)])
-            archive.writestr(_member(measurement), netcdf(whole), zipfile.ZIP_DEFLATED, 9)
+            member = zipfile.ZipInfo(f"{measurement.name}.nc", date_time=(1980, 1, 1, 0, 0, 0))
+            archive.writestr(member, netcdf(result), zipfile.ZIP_DEFLATED, 9)
+    write_whole(place, whole.getvalue())
+
+
+def _measure(measurement: Measurement, order: Order) -> xr.Dataset:
+    """Returns what claims read of a measurement, from its finished pieces and those that it measures now."""
+    plan = pieces(measurement, order)
+    places = {piece.call: number for number, piece in enumerate(plan)}
+    done = sorted(measured(order, plan), key=lambda part: places[part.piece.call])
+    whole = joined(measurement, done)
+    if order.data is not None:
+        whole.attrs["measured_by"] = whole.attrs["measured_by"].replace(str(order.data), "DATA")
+    return smaller(whole[read_variables(measurement, whole)])
 
 
 def _still(measurement: Measurement, old: xr.Dataset, data: Path | None) -> bool:
@@ -122,14 +145,28 @@ def _still(measurement: Measurement, old: xr.Dataset, data: Path | None) -> bool
     return same and bool(read_variables(measurement, old))
 
 
-def _member(measurement: Measurement) -> zipfile.ZipInfo:
-    return zipfile.ZipInfo(f"{measurement.name}.nc", date_time=(1980, 1, 1, 0, 0, 0))
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.papers.measured",
+        description="Keeps the results of a quick run at seed 0, with which the tests check the rules of claims.",
+    )
+    parser.add_argument("folder", type=Path, help="where finished pieces are kept")
+    parser.add_argument("--data", type=Path, help="folder of the data that some measurements need")
+    parser.add_argument("--all", action="store_true", help="measure all anew, not only what has another call")
+    parser.add_argument("--yes", action="store_true", help="begin without asking")
+    given = parser.parse_args(arguments)
+    order = Order("quick", 0, "cpu", given.folder / "measured", data=given.data)
+    kept = datasets()
+    if given.all:  # what lacks its data stays as it is
+        kept = {one.name: kept[one.name] for one in _measurements() if one.name in kept and missing(one, given.data)}
+    new = to_measure(given.data, kept)
+    minutes = sum(measurement.duration("quick") for measurement in new) / 60
+    print(
+        f"{len(new)} of {len(_measurements())} results to measure, about {minutes:.0f} minutes on one core.", flush=True
+    )
+    if given.yes or input("Measure them, and write measured.zip? [y/N] ").strip().lower() == "y":
+        keep(order, kept)
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Keeps the results of a quick run at seed 0 for the tests of rules.")
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--data", type=Path)
-    parser.add_argument("--changed", action="store_true", help="measure only what is no longer the claims' call")
-    arguments = parser.parse_args()
-    keep(arguments.folder, arguments.data, datasets() if arguments.changed else {})
+    main()

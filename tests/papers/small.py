@@ -172,7 +172,7 @@ def small(name: str) -> xr.Dataset:
 def verdict(identity: str, data: xr.Dataset | None = None) -> str:
     """Returns the verdict of a claim on a Dataset; on the small run of its measurement if none is given."""
     claim = CLAIMS[identity]
-    return claim.rule.verdict(claim.values(small(claim.measurement.name) if data is None else data))
+    return claim.rule.leaning(claim.values(small(claim.measurement.name) if data is None else data))
 
 
 def turned(identity: str, change: Callable[[xr.Dataset], xr.Dataset]) -> str:

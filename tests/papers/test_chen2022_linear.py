@@ -32,9 +32,9 @@ def test_an_ensemble_is_better_than_its_experts_and_not_than_the_bound() -> None
 def test_a_balanced_linear_mixture_is_neither_a_nonlinear_one_nor_a_single_expert(setting: int) -> None:
     claim = CLAIMS[f"chen2022/table9/setting{setting}-linear"]
     beside = published("table 3")["test_accuracy"].sel(setting=setting)
-    assert claim.rule.verdict(np.array([claim.published.value])) == "agrees"
+    assert claim.rule.leaning(np.array([claim.published.value])) == "agrees"
     for model in ("moe-cubic", "single-linear"):
-        assert claim.rule.verdict(np.array([float(beside.sel(model=model))])) == "differs"
+        assert claim.rule.leaning(np.array([float(beside.sel(model=model))])) == "differs"
 
 
 def test_a_mixture_that_answers_by_chance_does_not_represent_the_labels() -> None:

@@ -23,24 +23,24 @@ from moe_lab_papers.ranges import at_least, at_most, near
     ],
 )
 def test_a_rule_judges_the_mean_of_the_trials(values: list[float], verdict: str) -> None:
-    assert Rule(agrees=(0.9, 1.1), in_kind=(0.5, 10.0)).verdict(np.array(values)) == verdict
+    assert Rule(agrees=(0.9, 1.1), in_kind=(0.5, 10.0)).leaning(np.array(values)) == verdict
 
 
 @pytest.mark.parametrize(("of", "number"), [("mean", 2.0), ("median", 1.0), ("lowest", 0.0), ("highest", 5.0)])
 def test_a_rule_judges_the_number_that_it_names(of: str, number: float) -> None:
     rule = Rule(agrees=(number, number), of=of)
-    assert rule.verdict(np.array([0.0, 1.0, 5.0])) == "agrees"
+    assert rule.leaning(np.array([0.0, 1.0, 5.0])) == "agrees"
     assert of in rule.words
     others = {"mean", "median", "lowest", "highest"} - {of}
     assert all(
-        Rule(agrees=(number, number), of=other).verdict(np.array([0.0, 1.0, 5.0])) == "differs" for other in others
+        Rule(agrees=(number, number), of=other).leaning(np.array([0.0, 1.0, 5.0])) == "differs" for other in others
     )
 
 
 def test_without_a_number_to_meet_a_claim_agrees_in_kind_at_most() -> None:
     rule = Rule(in_kind=at_least(0.5))
-    assert rule.verdict(np.array([0.7])) == "in kind"
-    assert rule.verdict(np.array([0.3])) == "differs"
+    assert rule.leaning(np.array([0.7])) == "in kind"
+    assert rule.leaning(np.array([0.3])) == "differs"
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_a_claim_states_what_and_where_and_the_published_number_meets_its_rule(p
         assert isinstance(claim.read, Reader) and claim.read.words, f"{claim.id}: which number is read?"
         strict = claim.published.bound == "less than"
         if claim.published.value is not None and not strict:
-            assert claim.rule.verdict(np.array([claim.published.value])) != "differs", claim.id
+            assert claim.rule.leaning(np.array([claim.published.value])) != "differs", claim.id
         for bounds in (claim.rule.agrees, claim.rule.in_kind):
             assert bounds is None or np.isfinite(bounds).any(), f"nothing can break the rule of {claim.id}"
 
@@ -124,7 +124,7 @@ def changed(data: xr.Dataset, claim: Claim) -> Iterator[xr.Dataset]:
 
 def judged(claim: Claim, data: xr.Dataset) -> str:
     try:
-        return claim.rule.verdict(claim.values(data))
+        return claim.rule.leaning(claim.values(data))
     except ValueError:  # nothing is left to read, say
         return "unreadable"
 
@@ -136,7 +136,7 @@ def test_claims_read_their_measurement_and_their_verdicts_turn_with_the_data(nam
     for claim in (claim for claim in claims_of(name) if claim.id not in OWN_TESTS):
         values = claim.values(data)
         assert values.size and np.isfinite(values).all(), claim.id
-        verdict = claim.rule.verdict(values)
+        verdict = claim.rule.leaning(values)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such data have no logarithms, say
             others = (judged(claim, other) for other in changed(data, claim))

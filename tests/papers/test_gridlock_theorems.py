@@ -38,7 +38,7 @@ def test_an_m_step_moves_in_proportion_to_the_error_of_the_regressors() -> None:
 def test_a_distance_that_grows_as_the_root_of_d_would_differ() -> None:
     data = one_m_step((3,), ("identity",), (8, 32), trials=2, samples=2000)
     place = "gridlock2019/theorem2/kappa-by-dimension"
-    assert CLAIMS[place].rule.verdict(np.array([2.0])) == "differs"
+    assert CLAIMS[place].rule.leaning(np.array([2.0])) == "differs"
     grown = data.assign(moved=data["moved"] * data["dimension"] ** 0.5)
     assert verdict(place, grown) == "differs"
 

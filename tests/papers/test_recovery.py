@@ -22,8 +22,8 @@ def test_a_table_agrees_within_one_published_deviation_and_no_farther(gating: st
     claim = CLAIMS[f"gridlock2019/table2/{gating}-regressor-fit"]
     value, spread = claim.published.value, claim.published.spread
     assert value is not None and spread is not None
-    assert claim.rule.verdict(np.array([value - 0.9 * spread, value])) == "agrees"
-    assert claim.rule.verdict(np.full(3, value + 1.1 * spread)) == "differs"
+    assert claim.rule.leaning(np.array([value - 0.9 * spread, value])) == "agrees"
+    assert claim.rule.leaning(np.full(3, value + 1.1 * spread)) == "differs"
 
 
 def test_no_cell_of_table_1_is_left_out() -> None:

@@ -90,7 +90,7 @@ def in_another_order(values: np.ndarray, seed: int) -> np.ndarray:
 def rank(claim: Claim, data: xr.Dataset) -> int:
     """How bad the verdict on some data is."""
     try:
-        return WORSE[claim.rule.verdict(claim.values(data))]
+        return WORSE[claim.rule.leaning(claim.values(data))]
     except UNREADABLE:
         return WORSE["differs"]
 
@@ -105,7 +105,7 @@ def flat(data: xr.Dataset) -> Iterator[xr.Dataset]:
 def turns(claim: Claim, data: xr.Dataset) -> bool:
     """Whether a claim fails where its number or all data are halved or doubled, or in most of nine other orders."""
     values, found = claim.values(data), rank(claim, data)
-    read = [WORSE[claim.rule.verdict(factor * values)] for factor in (0.5, 2)]
+    read = [WORSE[claim.rule.leaning(factor * values)] for factor in (0.5, 2)]
     scaled = [rank(claim, every(data, partial(np.multiply, factor))) for factor in (0.5, 2)]
     orders = (every(data, partial(in_another_order, seed=seed)) for seed in range(9))
     return max(read + scaled) > found or float(np.median([rank(claim, other) for other in orders])) > found
@@ -149,7 +149,7 @@ def test_a_published_number_does_not_agree_with_its_half_and_its_double() -> Non
         value = claim.published.value
         if not value or claim.published.bound:
             continue
-        if any(claim.rule.verdict(np.array([part * value])) in ("agrees", "follows") for part in (0.5, 2.0)):
+        if any(claim.rule.leaning(np.array([part * value])) in ("agrees", "follows") for part in (0.5, 2.0)):
             wide.append(claim.id)
     assert wide == list(WIDE)
 
@@ -167,7 +167,7 @@ def test_a_rule_is_open_only_where_the_paper_states_an_inequality() -> None:
 
 def test_what_follows_is_counted_apart() -> None:
     rule = Rule(agrees=(0.9, 1.1), in_kind=(0.5, 2.0), follows=True)
-    assert [rule.verdict(np.array([number])) for number in (1.0, 0.6, 3.0)] == ["follows", "in kind", "differs"]
+    assert [rule.leaning(np.array([number])) for number in (1.0, 0.6, 3.0)] == ["follows", "in kind", "differs"]
     assert rule.words == "follows if the mean over trials is between 0.9 and 1.1, in kind if it is between 0.5 and 2"
     with pytest.raises(ValueError, match="what follows has a range"):
         Rule(in_kind=(0, 1), follows=True)
