@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.browser import in_browser
-from benchmarks.link_session import RATES
+from benchmarks.link_session import RATES, ROUND_TRIP
 from benchmarks.measure import Result
 
 FIGURES = {
@@ -19,9 +19,38 @@ TARGETS = {"fresh_ms": 500.0, "moved_ms": 500.0, "paused_ms": 1000.0}
 """Most milliseconds, on every link."""
 
 
+MARGIN = 1.1
+"""By how much more than its rate a link may pass on for a moment: what it held back when the watch began."""
+
+
+def check(rate: str, figures: dict[str, float]) -> None:
+    """Refuses the figures of a link that the page did not use.
+
+    Args:
+      rate: of the link, a key of `RATES`.
+      figures: as `link_session.measure` returns them.
+
+    Raises:
+      RuntimeError: pictures came that the link did not pass on, or faster than it can.
+    """
+    mbit = RATES[rate]
+    if figures["bytes"] <= 0:
+        raise RuntimeError(f"the link of {rate} Mbit/s passed nothing on: got {figures['bytes']:g} bytes a second")
+    if mbit is not None and figures["bytes"] > MARGIN * mbit * 125_000:
+        raise RuntimeError(
+            f"a link of {rate} Mbit/s passes on at most {mbit * 125:g} kB/s: got {figures['bytes'] / 1000:g}"
+        )
+    for name in ("fresh_ms", "moved_ms"):
+        if figures[name] < 1000 * ROUND_TRIP:
+            least = f"a picture takes at least the {1000 * ROUND_TRIP:g} ms of the way there and back"
+            raise RuntimeError(f"{least}: got {name} = {figures[name]:g} ({rate} Mbit/s)")
+
+
 def run(tiny: bool = False) -> list[Result]:
     figures = in_browser("link_session.py", tiny)
     results = []
+    for rate in () if isinstance(figures, str) else figures:
+        check(rate, figures[rate])
     for rate in RATES if isinstance(figures, str) else figures:
         for name, (unit, note) in FIGURES.items():
             value, why = (None, figures) if isinstance(figures, str) else (figures[rate][name], note)

@@ -6,10 +6,13 @@ import json
 import os
 import statistics
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.browser.conftest import Server, notebook_page
 from tests.browser.driver import NotebookPage, write_notebook
 from tests.browser.link import Link
 from tests.browser.watch import Watch
@@ -26,8 +29,9 @@ RATES = {"free": None, "20": 20, "5": 5, "2": 2}
 
 
 @pytest.fixture(scope="module")
-def address(link: Link) -> str:
-    return link.address
+def notebook(server: Server, browser: Any, link: Link) -> Iterator[NotebookPage]:
+    """A page that finds the server at the other end of the link."""
+    yield from notebook_page(server, browser, link.address)
 
 
 def test_session(notebook: NotebookPage, link: Link) -> None:

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from benchmarks import __main__ as command
+from benchmarks import link
 from benchmarks.__main__ import TOPICS
 from benchmarks.measure import Result
 from tests.helpers.effort import only_thorough
@@ -35,6 +36,25 @@ def test_a_topic_measures_all_of_its_figures(topic):
         assert result.value is not None and math.isfinite(result.value), (result.name, result.note)
         assert result.unit or result.name.endswith("frames")
         json.dumps(result.record(f"python -m benchmarks {topic}"))
+
+
+POSSIBLE = {"bytes": 30_000.0, "fresh_ms": 240.0, "moved_ms": 270.0}
+
+
+@pytest.mark.parametrize(
+    ("rate", "other", "why"),
+    [
+        ("2", {"bytes": 0.0}, "passed nothing on"),
+        ("free", {"bytes": 0.0}, "passed nothing on"),
+        ("5", {"bytes": 2_000_000.0}, "at most 625 kB/s"),
+        ("20", {"fresh_ms": 60.0}, "80 ms of the way there and back: got fresh_ms = 60"),
+        ("2", {"moved_ms": 79.0}, "got moved_ms = 79"),
+    ],
+)
+def test_figures_that_no_such_link_can_give_fail(rate, other, why):
+    link.check(rate, POSSIBLE)
+    with pytest.raises(RuntimeError, match=why):
+        link.check(rate, POSSIBLE | other)
 
 
 def test_a_topic_that_fails_leaves_the_others_their_figures(monkeypatch, tmp_path, capfd):
