@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from moe_lab.registry import CLAIMED, PAPERS
+from moe_lab_widgets import RouterAlignmentLab
+from tools import animation
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,6 +29,22 @@ def example() -> tuple[str, str]:
     found = re.search(r"```python\n(.*?)```\n+```\n(.*?)```", README, re.S)
     assert found
     return found[1], found[2]
+
+
+def test_the_moving_picture_says_what_the_lab_says():
+    """In words: float32 rounding differs between machines, so that numbers and the caption's may."""
+    lab = RouterAlignmentLab(**animation.SETTINGS)
+    try:
+        assert lab.wait(120)
+        now = animation.frame(lab, len(lab.records) - 1).words[:-1]
+        routers = lab.record["alignment"].shape[1]
+    finally:
+        lab.close()
+    *shown, caption = animation.words_of()
+    assert {re.sub(r"\d+", "#", words) for words in now} == {re.sub(r"\d+", "#", words) for words in shown}
+    alt = " ".join(re.search(r"!\[(Ten seconds[^\]]*)\]", README)[1].split())
+    assert set(re.findall(r"\d+ %", caption)) <= set(re.findall(r"\d+ %", alt))
+    assert routers == 4 and "four routers" in alt
 
 
 def test_example_prints_what_it_says(example, capsys):
