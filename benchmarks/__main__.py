@@ -78,6 +78,7 @@ def sentence(name: str, figure: dict[str, Any]) -> str:
     if figure["value"] is None:
         return f"{name}: not measured ({figure['note']})"
     target = f", target {figure['best']} {figure['target']:g}" if figure["target"] is not None else ""
+    target += f" (has held on {figure['held']})" if figure["held"] else ""
     verdict = {True: " - holds", False: " - MISSED", None: ""}[figure["holds"]]
     note = f" ({figure['note']})" if figure["note"] else ""
     return f"{name}: {figure['value']:.3g} {figure['unit']}{target}{verdict}{note}"

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import os
+import platform
+import resource
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
+
+from benchmarks.held import held_on
 
 
 @dataclass(frozen=True)
@@ -21,7 +28,8 @@ class Result:
       name: as in results.json.
       value: None where it could not be measured here; `note` then says why.
       unit: of value and target.
-      target: None for figures that are only recorded.
+      target: of a ratio within one run, a share or a size, which other machines can hold too; None for figures that are
+        only recorded, as all times are.
       best: whether a value "at least" or "at most" the target holds.
     """
 
@@ -39,11 +47,16 @@ class Result:
             return None
         return self.value >= self.target if self.best == "at least" else self.value <= self.target
 
+    @property
+    def held(self) -> str:
+        """The machines on which the target has held so far; "" where there is no target."""
+        return "" if self.target is None else held_on(self.name)
+
     def record(self, command: str) -> dict[str, Any]:
         """The entry of results.json."""
         plain = asdict(self)
         name = plain.pop("name")
-        return {**plain, "holds": self.holds, "command": f"{command}  # {name}"}
+        return {**plain, "holds": self.holds, "held": self.held, "command": f"{command}  # {name}"}
 
 
 def one_thread() -> None:
@@ -70,6 +83,24 @@ def in_turns(rivals: dict[str, Callable[[], Any]], *, calls: int, rounds: int) -
     return seconds
 
 
+def used_by(program: str) -> float:
+    """Returns the CPU seconds of a fresh Python that runs a program."""
+    before = _children()
+    subprocess.run([sys.executable, "-c", program], check=True)
+    return _children() - before
+
+
+def _children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+@cache
+def importing_torch(rounds: int = 3) -> float:
+    """Returns the CPU seconds of `import torch` in a fresh Python: what every start costs on this machine."""
+    return statistics.median([used_by("import torch") for _ in range(rounds + 1)][1:])  # the first fills the disk cache
+
+
 def ratio(above: Sequence[float], below: Sequence[float]) -> float:
     """The median of the ratios by round, because both calls of a round meet the same load."""
     return statistics.median(a / b for a, b in zip(above, below, strict=True))
@@ -78,7 +109,7 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> float:
 def machine() -> dict[str, Any]:
     """The machine on which the figures were measured."""
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU",
         "python": sys.version.split()[0],
@@ -87,7 +118,11 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
-    import platform
-
-    return platform.machine()
+def processor() -> str:
+    """Returns maker, family and model of the processor where Linux tells them, else the kind of machine."""
+    told = Path("/proc/cpuinfo")
+    pairs = (line.partition(":") for line in told.read_text().splitlines()) if told.exists() else ()
+    known = {name.strip(): value.strip() for name, _, value in reversed(list(pairs))}
+    if "cpu family" not in known:
+        return platform.machine()
+    return f"{known['model name']}, family {known['cpu family']}, model {known['model']}"

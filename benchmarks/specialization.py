@@ -195,7 +195,7 @@ def ten_trials(samples: int = SAMPLES, trials: int = TRIALS, least: float = 99.9
     mean, lowest = statistics.mean(accuracy), min(accuracy)
     assert mean >= least, f"trials of setting 1 reach {mean:.2f} % only"
     note = f"test accuracy: mean {mean:.2f} %, lowest {lowest:.2f} %"
-    return [Result("switch_ten_trials", statistics.median(seconds), "CPU s", 20.0, note=note)]
+    return [Result("switch_ten_trials", statistics.median(seconds), "CPU s", note=note)]
 
 
 def live(rounds: int = 5) -> list[Result]:
@@ -206,7 +206,7 @@ def live(rounds: int = 5) -> list[Result]:
     rivals = {"study": lambda: final(train_run(study)), "reference": lambda: final(train_run(reference))}
     seconds = {name: statistics.median(found) for name, found in in_turns(rivals, calls=1, rounds=rounds).items()}
     return [
-        Result("switch_live", seconds["study"] / study.trials, "CPU s a trial", 1.0, note=study.model.activation),
+        Result("switch_live", seconds["study"] / study.trials, "CPU s a trial", note=study.model.activation),
         Result(
             "switch_live_beside", seconds["reference"] / study.trials, "CPU s a trial", note=reference.model.activation
         ),

@@ -55,6 +55,6 @@ def frames(samples: int = 1000, epochs: int = 4) -> list[Result]:
     count = sum(1 for _ in running)
     each = (time.process_time() - begin - first) / count
     return [
-        Result("patches_first_snapshot", 1e3 * first, "ms", 300.0),
-        Result("patches_frames", 1 / each, "frames per CPU second", 6.0, "at least"),
+        Result("patches_first_snapshot", 1e3 * first, "ms"),
+        Result("patches_frames", 1 / each, "frames per CPU second"),
     ]

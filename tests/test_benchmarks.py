@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import re
 import shutil
 import sys
 
@@ -19,6 +20,8 @@ from tests.helpers.effort import only_thorough
 BROWSER = ("browser", "link")
 UNIX = ("hub", "live", "phase_map", "recovery")
 """Those that ask the system for their memory or for the time of their processes."""
+TIME = re.compile(r"\b(s|ms|us|second)\b")
+"""In the unit of a figure that depends on the machine alone."""
 IN_BROWSER = [pytest.mark.browser, only_thorough("a minute each, for what tests/browser does too")]
 MARKS = {topic: [pytest.mark.slow, *(IN_BROWSER if topic in BROWSER else [])] for topic in TOPICS}
 
@@ -35,6 +38,7 @@ def test_a_topic_measures_all_of_its_figures(topic):
     for result in results:
         assert result.value is not None and math.isfinite(result.value), (result.name, result.note)
         assert result.unit or result.name.endswith("frames")
+        assert result.target is None or not TIME.search(result.unit), f"{result.name}: seconds are of one machine"
         json.dumps(result.record(f"python -m benchmarks {topic}"))
 
 

@@ -1,0 +1,15 @@
+"""The machines on which each target has held."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+HELD: Mapping[str, str] = {}
+"""By a pattern of the figures' names."""
+
+
+def held_on(figure: str) -> str:
+    """Returns the machines on which a figure's target has held; "none yet" where none is known."""
+    found = [machines for pattern, machines in HELD.items() if re.fullmatch(pattern, figure)]
+    return found[0] if found else "none yet"
