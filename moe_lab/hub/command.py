@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
+from moe_lab.core.console import PlainColumn, PlainConsole
 from moe_lab.core.errors import InputError
 from moe_lab.core.files import check_new_folder, writable_folder, write_whole
 from moe_lab.core.saliency import NEED_BEFORE, NEED_TOKENS
@@ -35,7 +35,7 @@ def run(
         raise InputError(rule)
     if not 0 <= share < 1:
         raise InputError(f"--share must be at least 0 and less than 1: got --share {share:g}")
-    console = Console()
+    console = PlainConsole()
     writable_folder(out.absolute().parent)
     if not dry_run:
         check_new_folder(out)
@@ -56,7 +56,7 @@ def run(
     if dry_run:
         console.print("Nothing else was written.")
         return
-    columns = (TextColumn("writing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (PlainColumn("writing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=plan.bytes)
         for done in plan.write(out):
@@ -110,7 +110,7 @@ def chance_table(plan: CheckpointPlan, criterion: str, share: float) -> Table:
     return table
 
 
-def write_plan(plan: CheckpointPlan, options: dict[str, Any], console: Console) -> Path:
+def write_plan(plan: CheckpointPlan, options: dict[str, Any], console: PlainConsole) -> Path:
     """Writes OUT.plan.json beside OUT, and returns its path; reading a large model for its hashes takes minutes."""
     out = Path(options["out"])
     path, hashes = out.with_name(f"{out.name}.plan.json"), {}
