@@ -69,7 +69,7 @@ def test_criteria_of_weights_by_plain_loops(name, tmp_path):
             "neuron-magnitude-change": [b - a for a, b in zip(mean_old, mean_new, strict=True)],
         }
         for criterion, scores in wanted.items():
-            found = dict(scores_of(criterion, *pair, nothing, pair[1].layers))[block]
+            found = dict(scores_of(criterion, *pair, nothing, pair[1].layers))[block].scores
             assert found.dtype == torch.float64 and found.tolist() == pytest.approx(scores, abs=1e-9)
         scores = wanted["neuron-magnitude-change"]
         assert pruned.scores[block].tolist() == pytest.approx(scores, abs=1e-9)
