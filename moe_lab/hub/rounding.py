@@ -6,6 +6,7 @@ their numbers is rounding, a thousand times larger than what a short fine-tuning
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -13,8 +14,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 _NARROW = (torch.bfloat16, torch.float16)
-_LEAST_SHARE = 1 / 8
-_SURE = 2.0
+_LEAST_SHARE = 1 / 8  # of the numbers; of those that are rounded every second one needs the last bit
+_SURE = 2.0  # standard deviations
+_PART = 2**20
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,13 @@ def alike(before: Tensor, after: Tensor) -> Alike:
     kinds = stored_type(before), stored_type(after)
     kind = max(kinds, key=_step)
     old, new = before.to(torch.float64), after.to(torch.float64)
-    if kinds[0] == kinds[1]:
-        return Alike(old, new, kind, False)
-    # float16 is finer than bfloat16 but holds no smaller numbers: rounding one to the other twice is not rounding once
-    same = _may_be_one(old, new, *kinds)
-    old, new = (numbers.to(kind).to(torch.float64) for numbers in (before, after))
-    return Alike(torch.where(same, new, old), new, kind, True)
+    if kinds[0] != kinds[1]:
+        # of float16 and bfloat16 neither holds all that the other does, and rounding twice is not rounding once
+        parts = zip(old.flatten().split(_PART), new.flatten().split(_PART), strict=True)
+        same = torch.cat([_may_be_one(*part, *kinds) for part in parts]).view(old.shape)
+        old, new = (numbers.to(kind).to(torch.float64) for numbers in (before, after))
+        old = torch.where(same, new, old)
+    return Alike(old, new, kind, kinds[0] != kinds[1])
 
 
 def stored_type(numbers: Tensor) -> torch.dtype:
@@ -59,36 +62,28 @@ def stored_type(numbers: Tensor) -> torch.dtype:
     """
     for kind in _NARROW:
         if _step(kind) > _step(numbers.dtype) and bool((numbers.to(kind).to(numbers.dtype) == numbers).all()):
-            wide = numbers.to(torch.float64)
-            last = wide / (2 * torch.maximum(*_reach(wide, kind))) % 2 == 1
-            if int(last.sum()) >= max(1, _LEAST_SHARE * int((numbers != 0).sum())):
+            last = sum(int(_odd(part, kind).sum()) for part in numbers.flatten().split(_PART))
+            if last >= max(1, _LEAST_SHARE * int((numbers != 0).sum())):
                 return kind
     return numbers.dtype
 
 
-def uncertainty(vectors: Float[Tensor, "*axes d"], kind: torch.dtype) -> Float[Tensor, "*axes d"]:
-    """Returns the variance of each number that a type holds: rounding leaves it uniform between two midpoints."""
-    below, above = _reach(vectors, kind)
-    return (below + above) ** 2 / 12
+def of_norms(before: Float[Tensor, "n d"], after: Float[Tensor, "n d"], kind: torch.dtype) -> Float[Tensor, " n"]:
+    """Computes the variance of |after| - |before| for each of some vectors, to first order in their numbers' errors."""
+    return _in_parts(
+        lambda old, new: _along(old, _variance(old, kind)) + _along(new, _variance(new, kind)), before, after
+    )
 
 
-def of_norms(before: Tensor, after: Tensor, kind: torch.dtype, axis: int) -> Tensor:
-    """Computes the variance of |after| - |before| along an axis, to first order in the errors of the numbers."""
-    return sum(
-        ((vectors / torch.linalg.vector_norm(vectors, dim=axis, keepdim=True).clamp(min=1e-300)) ** 2
-         * uncertainty(vectors, kind)).sum(axis)
-        for vectors in (before, after)
-    )  # fmt: skip
+def of_difference(before: Float[Tensor, "n d"], after: Float[Tensor, "n d"], kind: torch.dtype) -> Float[Tensor, " n"]:
+    """Computes the variance of |after - before| for each of some vectors; that of all errors where these are larger."""
 
+    def of(old: Tensor, new: Tensor) -> Tensor:
+        errors = _variance(old, kind) + _variance(new, kind)
+        apart, whole = new - old, errors.sum(1)
+        return torch.where((apart**2).sum(1) > whole, _along(apart, errors), whole)
 
-def of_difference(before: Tensor, after: Tensor, kind: torch.dtype, axis: int) -> Tensor:
-    """Computes the variance of |after - before| along an axis, that of the errors themselves where these are larger."""
-    errors = uncertainty(before, kind) + uncertainty(after, kind)
-    apart = after - before
-    length = torch.linalg.vector_norm(apart, dim=axis)
-    along = ((apart / length.unsqueeze(axis).clamp(min=1e-300)) ** 2 * errors).sum(axis)
-    whole = errors.sum(axis)
-    return torch.where(length**2 > whole, along, whole)
+    return _in_parts(of, before, after)
 
 
 def exchangeable(scores: Float[Tensor, " k"], variances: Float[Tensor, " k"], stays: Bool[Tensor, " k"]) -> int:
@@ -99,6 +94,30 @@ def exchangeable(scores: Float[Tensor, " k"], variances: Float[Tensor, " k"], st
     apart = scores[stays][:, None] - scores[~stays][None]
     unsure = apart <= _SURE * (variances[stays][:, None] + variances[~stays][None]).sqrt()
     return min(int(unsure.any(1).sum()), int(unsure.any(0).sum()))
+
+
+def _in_parts(function: Callable[[Tensor, Tensor], Tensor], before: Tensor, after: Tensor) -> Tensor:
+    """Applies a function to some vectors at a time, so that what it computes on the way takes little memory."""
+    size = max(1, _PART // before.shape[1])
+    return torch.cat([function(*part) for part in zip(before.split(size), after.split(size), strict=True)])
+
+
+def _along(vectors: Tensor, variances: Tensor) -> Tensor:
+    """The variance of the errors along each vector."""
+    length = torch.linalg.vector_norm(vectors, dim=1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)
+    return ((vectors / length) ** 2 * variances).sum(1)
+
+
+def _variance(numbers: Tensor, kind: torch.dtype) -> Tensor:
+    """The variance of each number that a type holds: before rounding it was anywhere between two midpoints."""
+    below, above = _reach(numbers, kind)
+    return (below + above) ** 2 / 12
+
+
+def _odd(numbers: Tensor, kind: torch.dtype) -> Tensor:
+    """Whether each number needs the last bit of a type."""
+    wide = numbers.to(torch.float64)
+    return wide / (2 * torch.maximum(*_reach(wide, kind))) % 2 == 1
 
 
 def _step(kind: torch.dtype) -> float:

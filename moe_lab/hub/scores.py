@@ -127,10 +127,15 @@ def scores_of(
             own = criterion if callable(criterion) or not compares else MAGNITUDES[criterion]
             scored = _alone(own, after, layer, known)
             scored = replace(scored, alone=compares)
-        rule = f"a criterion must give (1, {layer.experts}) scores"
-        require(tuple(scored.scores.shape) == (1, layer.experts), rule, scores=tuple(scored.scores.shape))
-        require(bool(scored.scores.isfinite().all()), f"{name} must give finite scores", layer=layer.name)
-        yield layer.name, replace(scored, scores=scored.scores[0])
+        yield layer.name, scored
+
+
+def _checked(scores: Tensor, name: str, layer: Layer) -> Float[Tensor, " k"]:
+    """Returns the scores of a layer without the axis of trials."""
+    rule = f"a criterion must give (1, {layer.experts}) scores"
+    require(tuple(scores.shape) == (1, layer.experts), rule, scores=tuple(scores.shape))
+    require(bool(scores.isfinite().all()), f"{name} must give finite scores", layer=layer.name)
+    return scores[0]
 
 
 def _alone(criterion: str | Criterion, source: Source, layer: Layer, known: Statistics) -> Scored:
@@ -138,13 +143,14 @@ def _alone(criterion: str | Criterion, source: Source, layer: Layer, known: Stat
     function: Callable[..., Tensor] = criterion if callable(criterion) else CRITERIA[criterion]
     if criterion != "neuron-magnitude":
         experts = LayerExperts(source.family, layer, source.tensors)
-        return Scored(function(experts, experts, known), _name(criterion))
+        scores = function(experts, experts, known)
+        return Scored(_checked(scores, _name(criterion), layer), _name(criterion))
     found = []
     for expert in range(layer.experts):
         one = LayerExperts(source.family, layer, source.tensors, [expert])
         require(one.neurons.numel() > 0, f"{criterion} needs experts that are not quantised", layer=layer.name)
         found.append(function(one, one, known))
-    return Scored(torch.cat(found, 1), _name(criterion))
+    return Scored(_checked(torch.cat(found, 1), criterion, layer), criterion)
 
 
 def _compared(
@@ -159,25 +165,27 @@ def _compared(
         )
 
     if callable(criterion):
-        return Scored(criterion(*pair().sides, known), "function")
+        return Scored(_checked(criterion(*pair().sides, known), "function", new), "function")
     function: Callable[..., Tensor] = CRITERIA[criterion]
     if criterion != "neuron-magnitude-change":
         whole = pair()
         _check_moved(whole.routers.moved, "router", whole.routers, new)
         of = of_norms if criterion == "router-norm-change" else of_difference
-        variances = of(whole.routers.before, whole.routers.after, whole.routers.kind, 1)
-        return Scored(function(*whole.sides, known), criterion, variances=variances, kind=_kind(whole.routers))
+        variances = of(whole.routers.before, whole.routers.after, whole.routers.kind)
+        found = _checked(function(*whole.sides, known), criterion, new)
+        return Scored(found, criterion, variances=variances, kind=_kind(whole.routers))
     scores, errors, moved = [], [], False
     for expert in range(new.experts):  # so that one at a time is in memory
         one = pair([expert])
         neurons = one.neurons
         require(neurons.after.numel() > 0, f"{criterion} needs experts that are not quantised", layer=new.name)
         scores.append(function(*one.sides, known))
-        each = of_norms(neurons.before, neurons.after, neurons.kind, 1)
-        errors.append(each.sum(1) / each.shape[1] ** 2)
+        each = of_norms(neurons.before[0].T, neurons.after[0].T, neurons.kind)
+        errors.append(each.sum() / len(each) ** 2)
         moved = moved or neurons.moved
     _check_moved(moved, "neuron", neurons, new)
-    return Scored(torch.cat(scores, 1), criterion, variances=torch.cat(errors), kind=_kind(neurons))
+    found = _checked(torch.cat(scores, 1), criterion, new)
+    return Scored(found, criterion, variances=torch.stack(errors), kind=_kind(neurons))
 
 
 def check_finite_read(source: Source, layer: Layer, criterion: str) -> None:

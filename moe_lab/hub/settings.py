@@ -16,7 +16,9 @@ from moe_lab.hub.scores import Source
 
 FIELDS = ("quantization_config", "compression_config")
 """What config.json says of quantisation is in one of these."""
-_PATTERN = "re:"  # how compressed-tensors marks a regular expression
+_PATTERN = re.compile(r"re:|[-+]:")
+"""How compressed-tensors marks a regular expression, and GPTQModel one of modules that it treats otherwise."""
+_NUMBERED = re.compile(r"experts?[._](expert_)?[\[(]?\d")
 
 
 class Renumbered:
@@ -39,7 +41,14 @@ class Renumbered:
         Raises:
           ValueError: it names experts in a way that is not known, so that wrong ones would be meant after pruning.
         """
-        return {name: self._changed(value) if name in FIELDS else value for name, value in settings.items()}
+        return {
+            name: self._changed(value)
+            if name in FIELDS
+            else self.settings(value)  # of a text model within that of the whole
+            if isinstance(value, dict)
+            else value
+            for name, value in settings.items()
+        }
 
     def _changed(self, value: Any) -> Any:
         """A value of any depth with new names in its lists and keys."""
@@ -55,27 +64,28 @@ class Renumbered:
 
     def _names(self, text: str) -> list[str]:
         """What a name or pattern of modules becomes: itself, others, or nothing where the expert is pruned."""
-        if text.startswith(_PATTERN):
-            return self._of_pattern(text)
+        if mark := _PATTERN.match(text):
+            return self._of_pattern(text, mark[0])
         found = self._expert(text)
         if found is not None:
             return list(self._new(text, *found))
-        if re.search(rf"(^|\.){self._family.listed}", f"{text}."):
-            rule = "names of experts in the quantisation's config must be whole, or regular expressions after 're:'"
-            raise InputError(f"{rule}, to be given their new numbers: got {text!r}")
+        if _NUMBERED.search(text.replace("\\", "")):
+            rule = "the quantisation's config must name experts in full, or by a regular expression after 're:'"
+            raise InputError(f"{rule}, so that they can be given their new numbers: got {text!r}")
         return [text]
 
-    def _of_pattern(self, text: str) -> list[str]:
+    def _of_pattern(self, text: str, mark: str) -> list[str]:
         """A pattern that means all experts of a block alike, or none, stays; of others every name is written out."""
         try:
-            pattern = re.compile(text.removeprefix(_PATTERN))
+            pattern = re.compile(text.removeprefix(mark))
         except re.error as error:
             raise InputError(f"a pattern of the quantisation's config must be valid: got {text!r} ({error})") from error
         meant = [name for name in self._experts if pattern.match(name)]
         places = {self._place(name) for name in meant}
         if meant == [name for name in self._experts if self._place(name) in places]:
             return [text]
-        return [new for name in meant for found in [self._expert(name)] if found for new in self._new(name, *found)]
+        names = [new for name in meant for found in [self._expert(name)] if found for new in self._new(name, *found)]
+        return names if mark == "re:" else [f"{mark}{re.escape(name)}$" for name in names]
 
     def _expert(self, name: str) -> tuple[str, str, int] | None:
         """The block of a module of one expert, its name there and the expert's number; None for other modules."""
