@@ -70,6 +70,7 @@ class CheckpointPlan:
       kept: the numbers of the experts that stay, ascending, by mixture-of-experts block.
       scores: the criterion's score of each expert, (E,), by block.
       costs: the model's costs, whole and pruned, see `hub.costs.costs_of`.
+      settings: the content of the pruned model's config.json.
       others: files of the folder that are neither the weights nor the config.
       left_out: those of them that are not copied: weights that transformers does not read, which would be those of the
         unpruned model, hidden files, and links to folders or to nothing.
@@ -83,6 +84,7 @@ class CheckpointPlan:
     kept: Mapping[str, tuple[int, ...]]
     scores: Mapping[str, Float[Tensor, " k"]]
     costs: xr.Dataset
+    settings: Mapping[str, Any]
     others: tuple[str, ...]
     left_out: tuple[str, ...]
     scored: Mapping[str, Scored]
@@ -158,9 +160,7 @@ class CheckpointPlan:
             content = {**self.folder.index, "metadata": told, "weight_map": dict(sorted(files.items()))}
             (part / self.folder.index_name).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
         left = len(next(iter(self.kept.values())))
-        settings = with_count(self.folder.settings, self.source, left)
-        settings = Renumbered(self.source.family, self.kept, self.folder.names).settings(settings)
-        (part / CONFIG).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        (part / CONFIG).write_text(json.dumps(self.settings, indent=2, ensure_ascii=False) + "\n", "utf-8")
         config = transformers().AutoConfig.from_pretrained(part, trust_remote_code=False)
         read = read_field(config, self.source.family.count)
         if read != left:
@@ -258,11 +258,13 @@ def planned(
     costs = costs_of(source, kept, {}, {name: entry.width for name, entry in opened.entries.items()})
     costs.attrs = {"mode": "rerouted", "share": share}
     costs.attrs["criterion"] = criterion if isinstance(criterion, str) else "function"
+    counted = with_count(opened.settings, source, len(next(iter(kept.values()))))
+    settings = Renumbered(source.family, kept, opened.names).settings(counted)
     others = tuple(opened.others())
     dropped = (name for name in others if is_hidden(name) or not (opened.path / name).is_file())
     left_out = tuple(sorted({*opened.ignored, *dropped}))
     notes = (*opened.notes, *(other.notes if other else ()), *told(scored, kept, groups))
-    return CheckpointPlan(opened, source, kept, scores, costs, others, left_out, scored, notes)
+    return CheckpointPlan(opened, source, kept, scores, costs, settings, others, left_out, scored, notes)
 
 
 def plan_file(out: Path | str) -> Path:

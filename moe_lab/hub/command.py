@@ -30,7 +30,8 @@ def run(
     """Prunes a checkpoint, or only prints what would be pruned; what was chosen stands in OUT.plan.json either way."""
     if not dry_run:
         check_new_folder(out)
-    check_checkpoint(folder)
+    for home in (folder, *([before] if before else [])):
+        check_checkpoint(home)
     known = [name for name in CRITERIA if name not in NEED_TOKENS]
     if criterion not in known:
         raise InputError(f"--criterion must be one of {', '.join(known)}: got --criterion {brief(criterion)}")

@@ -299,8 +299,8 @@ def _check_moved(moved: bool, part: Literal["router", "neuron"], numbers: Alike,
         if part == "router"
         else ""
     )
-    rounded = f", once rounded to {_kind(numbers)}," if numbers.rounded else ""
+    equal = f"{part}s that are equal once rounded to {_kind(numbers)}" if numbers.rounded else f"equal {part}s"
     raise UndefinedCriterionError(
         f"the change of the {part}s is undefined where none has moved{reason}: use another criterion; got "
-        f"{part}s that are equal{rounded} in {layer.name}"
+        f"{equal} in {layer.name}"
     )

@@ -54,12 +54,13 @@ class Renumbered:
         """A value of any depth with new names in its lists and keys."""
         if isinstance(value, dict):
             return {key: self._changed(one) for old, one in value.items() for key in self._names(old)}
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            return list(dict.fromkeys(name for one in value for name in self._names(one)))
         if isinstance(value, list):
-            flat: list[Any] = []
-            for one in value:
-                new = self._names(one) if isinstance(one, str) else [self._changed(one)]
-                flat += [name for name in new if not isinstance(name, str) or name not in flat]
-            return flat
+            return [self._changed(one) for one in value]
+        if isinstance(value, str):
+            names = self._names(value)
+            return names[0] if len(names) == 1 else names
         return value
 
     def _names(self, text: str) -> list[str]:

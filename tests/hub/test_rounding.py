@@ -106,7 +106,7 @@ def test_a_model_in_two_types_has_not_changed(criterion, first, second, loaded, 
     if loaded:
         before, after = before.float(), after.float()
     for ask in asked(after, before, criterion, tmp_path):
-        with pytest.raises(UndefinedCriterionError, match=r"s that are equal, once rounded to b?float16, in mod"):
+        with pytest.raises(UndefinedCriterionError, match=r"s that are equal once rounded to b?float16 in mod"):
             ask()
 
 
@@ -125,7 +125,7 @@ def moved(size: float) -> tuple[Any, Any]:
 @pytest.mark.parametrize("both", [False, True])
 def test_how_many_could_change_places_is_told(criterion, kind, both, tmp_path):
     """A change far below rounding ranks nothing. One that is far above ranks as in float32 all that is not told."""
-    before, after = moved(1e-5)
+    before, after = moved(torch.finfo(kind).eps / 20)  # one number in twenty is rounded elsewhere
     pair = after.to(kind), before.to(kind) if both else before
     for ask in asked(*pair, criterion, tmp_path / "small"):
         with pytest.warns(UserWarning, match=r"hides which experts should stay: [678] of 8 kept could chang"):

@@ -40,6 +40,7 @@ def meant(patterns: list[str], modules: list[str]) -> set[str]:
 def test_the_same_experts_are_meant_before_and_after(names, field, tmp_path):
     def change(settings: dict[str, Any]) -> None:
         settings[field] = {"ignore": names, "config_groups": {"group_0": {"targets": names, "weights": {"bits": 8}}}}
+        settings[field]["only"] = names[-1]
         settings[field]["of_each"] = {name: {"bits": 4} for name in names}
 
     plan, old, new = pruned(tmp_path, change)
@@ -48,6 +49,7 @@ def test_the_same_experts_are_meant_before_and_after(names, field, tmp_path):
         lambda one: one["ignore"],
         lambda one: one["config_groups"]["group_0"]["targets"],
         lambda one: [*one["of_each"]],
+        lambda one: one["only"] if isinstance(one["only"], list) else [one["only"]],
     ):
         before, after = (meant(read(settings[field]), modules) for settings, modules in (old, new))
         wanted = {places[module] for module in before if module in places} | (before - modules_of_experts(old[1]))
