@@ -110,6 +110,8 @@ def whole_folder(path: Path | str) -> Iterator[Path]:
     """
     path = Path(path)
     check_new_folder(path)
+    if path.is_symlink() or path.name in ("", ".."):  # a folder cannot be moved to the place of a link, or to "."
+        path = Path(os.path.realpath(path))
     part = writable_folder(path.parent) / f".{path.name}.{uuid.uuid4().hex}{_PART}"
     part.mkdir()
     try:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 import xarray as xr
-from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TimeElapsedColumn
 from rich.table import Table
 
 from moe_lab import __version__
+from moe_lab.core.console import PlainColumn, PlainConsole
 from moe_lab.core.devices import DeviceName
 from moe_lab.core.files import writable_folder, write_whole
 from moe_lab.core.training import Snapshot, collect
@@ -88,7 +88,7 @@ def run(out: Path, seed: int = 0, trials: int = 5, device: DeviceName = "auto") 
     runs = plan(seed, trials, device)
     computed_on = device_labels(runs.values())
     folder = writable_folder(out)
-    console = Console(highlight=False)
+    console = PlainConsole()
     with _one_thread():
         results = _train(runs, console)
     rows = [_row(task, model, result) for (task, model), result in results.items()]
@@ -104,10 +104,10 @@ def run(out: Path, seed: int = 0, trials: int = 5, device: DeviceName = "auto") 
     return report
 
 
-def _train(runs: Mapping[tuple[str, str], Run], console: Console) -> dict[tuple[str, str], Result]:
+def _train(runs: Mapping[tuple[str, str], Run], console: PlainConsole) -> dict[tuple[str, str], Result]:
     """Trains everything, with a bar that counts finished trials."""
     results = {}
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    columns = (SpinnerColumn(), PlainColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=sum(run.trials for run in runs.values()))
         for (task, model), run in runs.items():

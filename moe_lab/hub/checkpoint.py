@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import shutil
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,8 +21,9 @@ from moe_lab.core.saliency import NEED_TOKENS, Criterion
 from moe_lab.core.signatures import with_notebook
 from moe_lab.hub.costs import costs_of
 from moe_lab.hub.families import read_field, transformers
-from moe_lab.hub.folder import CONFIG, INDEX, Entry, Folder, source_of_folder
+from moe_lab.hub.folder import CONFIG, Entry, Folder, is_hidden, source_of_folder
 from moe_lab.hub.scores import (
+    Scored,
     Source,
     chance_of,
     check_count,
@@ -31,9 +32,10 @@ from moe_lab.hub.scores import (
     kept_experts,
     scores_of,
     source_groups,
+    told,
 )
-
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".gguf", ".onnx", ".index.json")
+from moe_lab.hub.settings import Renumbered, with_count
+from moe_lab.hub.survey import check_finite
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,13 @@ class CheckpointPlan:
       kept: the numbers of the experts that stay, ascending, by mixture-of-experts block.
       scores: the criterion's score of each expert, (E,), by block.
       costs: the model's costs, whole and pruned, see `hub.costs.costs_of`.
-      left_out: files of the folder that are not copied: weights in other formats, which would be those of the unpruned
-        model, and hidden files.
+      settings: the content of the pruned model's config.json.
+      others: files of the folder that are neither the weights nor the config.
+      left_out: those of them that are not copied: weights that transformers does not read, which would be those of the
+        unpruned model, hidden files, and links to folders or to nothing.
+      scored: what gave the scores, by block.
+      notes: what was warned of: weights that are ignored, layers that `before` does not have, and scores that rounding
+        does not tell apart.
     """
 
     folder: Folder
@@ -77,7 +84,11 @@ class CheckpointPlan:
     kept: Mapping[str, tuple[int, ...]]
     scores: Mapping[str, Float[Tensor, " k"]]
     costs: xr.Dataset
+    settings: Mapping[str, Any]
+    others: tuple[str, ...]
     left_out: tuple[str, ...]
+    scored: Mapping[str, Scored]
+    notes: tuple[str, ...]
 
     @property
     def bytes(self) -> int:
@@ -87,7 +98,8 @@ class CheckpointPlan:
     def write(self, out: Path | str) -> Iterator[int]:
         """Writes the pruned checkpoint, whole or not at all.
 
-        At no time is more than a few megabytes of it in memory.
+        `out` may lie in the folder that is pruned: nothing in it is copied, nor its plan.json beside it. At no time is
+        more than a few megabytes of the checkpoint in memory.
 
         Yields:
           the bytes of numbers written so far, after each tensor.
@@ -102,10 +114,23 @@ class CheckpointPlan:
         with whole_folder(out) as part:
             done = 0
             for file, pieces in files.items():
+                (part / file).parent.mkdir(parents=True, exist_ok=True)
                 for piece in _write_file(self.folder, part / file, pieces, self.folder.metadata[file]):
                     done += piece.size
                     yield done
             self._write_rest(part, {piece.name: file for file, pieces in files.items() for piece in pieces}, done)
+            for name in self._copied(Path(out)):
+                (part / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(self.folder.path / name, part / name)
+
+    def _copied(self, out: Path) -> Iterator[str]:
+        """The other files that belong to the model: what lies in `out` or was written beside it does not."""
+        plan = plan_file(out)
+        target, plan = Path(os.path.realpath(out)), Path(os.path.realpath(plan.parent), plan.name)
+        for name in self.others:
+            path = Path(os.path.realpath((self.folder.path / name).parent), Path(name).name)
+            if name not in self.left_out and not path.is_relative_to(target) and path != plan:
+                yield name
 
     def _pieces(self) -> Iterator[Piece]:
         """What stays of each tensor."""
@@ -128,24 +153,18 @@ class CheckpointPlan:
                 yield replace(whole, name=name[: -len(place[1])] + new)
 
     def _write_rest(self, part: Path, files: Mapping[str, str], size: int) -> None:
-        """Writes the index and the config, and copies every other file."""
+        """Writes the index and the config."""
         if self.folder.index is not None:
             told = {**self.folder.index.get("metadata", {}), "total_size": size}
             told.pop("total_parameters", None)
             content = {**self.folder.index, "metadata": told, "weight_map": dict(sorted(files.items()))}
-            (part / INDEX).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+            (part / self.folder.index_name).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
         left = len(next(iter(self.kept.values())))
-        settings = _with_count(self.folder.settings, self.source, left)
-        (part / CONFIG).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        (part / CONFIG).write_text(json.dumps(self.settings, indent=2, ensure_ascii=False) + "\n", "utf-8")
         config = transformers().AutoConfig.from_pretrained(part, trust_remote_code=False)
         read = read_field(config, self.source.family.count)
         if read != left:
             raise RuntimeError(f"the written config must count {left} experts: got {read}")
-        for path in _others(self.folder):
-            if path.relative_to(self.folder.path).as_posix() not in self.left_out:
-                target = part / path.relative_to(self.folder.path)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(path, target)
 
 
 @with_notebook
@@ -165,9 +184,11 @@ def prune_checkpoint(
 
     Args:
       folder: a model of transformers: config.json and safetensors, in one file or several, fused or one tensor for each
-        expert, quantised or not. Every other file is copied.
-      out: a folder that is new or empty. It appears when it is complete.
-      before: the folder of the same model before fine-tuning, for criteria that compare with it.
+        expert, quantised or not. What transformers reads of it is pruned; other weights are ignored, and every other
+        file is copied.
+      out: a folder that is new or empty; it may lie in the first. It appears when it is complete.
+      before: the folder of the same model before fine-tuning, for criteria that compare with it, as for
+        `prune_experts`.
       criterion: a name in `hub.CRITERIA` but those that need tokens, or a function as in `moe_lab.core.saliency`.
       share: of each layer's experts to REMOVE, as in `prune_experts`.
       seed: of the random criterion.
@@ -175,11 +196,15 @@ def prune_checkpoint(
     Raises:
       FileNotFoundError: a file is missing.
       ValueError: as `prune_experts`, or a file is damaged.
-      UndefinedCriterionError: no router of a layer has moved.
+      UndefinedCriterionError: as `prune_experts`.
       RuntimeError: the folder cannot be written.
+
+    Warns:
+      UserWarning: as `prune_experts`, or some weights are ignored.
     """
     check_new_folder(out)  # scoring a large checkpoint takes minutes
-    plan = plan_checkpoint(folder, before, criterion, share, seed=seed)
+    plan = planned(folder, before, criterion, share, seed=seed)
+    _warn(plan)
     for _ in plan.write(out):
         pass
     return plan
@@ -203,46 +228,55 @@ def plan_checkpoint(
       A plan whose `write` writes the pruned checkpoint.
 
     Raises:
-      FileNotFoundError, ValueError, UndefinedCriterionError: as for `prune_checkpoint`.
+      FileNotFoundError, ValueError, UndefinedCriterionError: as for `prune_checkpoint`, which warns as this does.
     """
+    plan = planned(folder, before, criterion, share, seed=seed)
+    _warn(plan)
+    return plan
+
+
+def planned(
+    folder: Path | str, before: Path | str | None, criterion: str | Criterion, share: float, *, seed: int
+) -> CheckpointPlan:
+    """Returns what `plan_checkpoint` does, and leaves its notes to the caller."""
     if isinstance(criterion, str):
         checked_name(criterion)
         rule = f"{criterion} needs tokens: load the model and use prune_experts with batches="
         require(criterion not in NEED_TOKENS, rule, criterion=criterion)
     opened = Folder(folder)
     source = source_of_folder(opened)
-    base = None if before is None else source_of_folder(Folder(before))
+    other = None if before is None else Folder(before)
+    base = None if other is None else source_of_folder(other, [layer.name for layer in source.layers])
     if base is not None:
         check_pair(base, source)
     groups = source_groups(source, "rerouted")
     check_count(source, share, groups)
-    scores = dict(scores_of(criterion, base, source, chance_of(source.layers, seed), source.layers))
+    check_finite(source.layers, opened)
+    scored = dict(scores_of(criterion, base, source, chance_of(source.layers, seed), source.layers))
+    scores = {name: one.scores for name, one in scored.items()}
     kept = {name: kept_experts(found, share, groups) for name, found in scores.items()}
     costs = costs_of(source, kept, {}, {name: entry.width for name, entry in opened.entries.items()})
     costs.attrs = {"mode": "rerouted", "share": share}
     costs.attrs["criterion"] = criterion if isinstance(criterion, str) else "function"
-    names = [path.relative_to(opened.path).as_posix() for path in _others(opened)]
-    left_out = tuple(name for name in names if name.endswith(_WEIGHTS) or name.startswith(".") or "/." in name)
-    return CheckpointPlan(opened, source, kept, scores, costs, left_out)
+    counted = with_count(opened.settings, source, len(next(iter(kept.values()))))
+    settings = Renumbered(source.family, kept, opened.names).settings(counted)
+    others = tuple(opened.others())
+    dropped = (name for name in others if is_hidden(name) or not (opened.path / name).is_file())
+    left_out = tuple(sorted({*opened.ignored, *dropped}))
+    notes = (*opened.notes, *(other.notes if other else ()), *told(scored, kept, groups))
+    return CheckpointPlan(opened, source, kept, scores, costs, settings, others, left_out, scored, notes)
 
 
-def _others(folder: Folder) -> list[Path]:
-    """The files of a folder that are neither its safetensors nor its config."""
-    own = {folder.path / name for name in (*folder.metadata, INDEX, CONFIG)}
-    return sorted(path for path in folder.path.rglob("*") if path.is_file() and path not in own)
+def plan_file(out: Path | str) -> Path:
+    """Returns where the command writes the plan of a pruning to `out`: beside it."""
+    out = Path(out)
+    out = out if out.name not in ("", "..") else Path(os.path.realpath(out))
+    return out.with_name(f"{out.name}.plan.json")
 
 
-def _with_count(settings: Mapping[str, Any], source: Source, left: int) -> dict[str, Any]:
-    """The content of config.json with another number of experts, under each name that it has there."""
-    changed = copy.deepcopy(dict(settings))
-    *parents, field = source.family.count.split(".")
-    inner, config = changed, source.config
-    for parent in parents:
-        inner, config = inner.setdefault(parent, {}), getattr(config, parent)
-    aliases = {name for name, real in config.attribute_map.items() if real == field} | {field}
-    for name in (aliases & inner.keys()) or {field}:
-        inner[name] = left
-    return changed
+def _warn(plan: CheckpointPlan) -> None:
+    for note in plan.notes:
+        warnings.warn(note, stacklevel=3)
 
 
 def _write_file(folder: Folder, path: Path, pieces: list[Piece], metadata: Mapping[str, str]) -> Iterator[Piece]:

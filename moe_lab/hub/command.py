@@ -9,15 +9,16 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, Literal
 
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
+from moe_lab.core.console import PlainColumn, PlainConsole
 from moe_lab.core.errors import InputError
 from moe_lab.core.files import check_new_folder, writable_folder, write_whole
 from moe_lab.core.saliency import NEED_BEFORE, NEED_TOKENS
 from moe_lab.core.sentences import brief
-from moe_lab.hub.checkpoint import CheckpointPlan, plan_checkpoint
+from moe_lab.hub.checkpoint import CheckpointPlan, plan_file, planned
+from moe_lab.hub.folder import check_checkpoint
 from moe_lab.hub.record import choice, hashed, model_files, random_choices, record
 from moe_lab.hub.scores import CRITERIA
 from moe_lab.hub.survey import Layer
@@ -27,6 +28,10 @@ def run(
     folder: Path, out: Path, *, before: Path | None, criterion: str, share: float, seed: int, dry_run: bool
 ) -> None:
     """Prunes a checkpoint, or only prints what would be pruned; what was chosen stands in OUT.plan.json either way."""
+    if not dry_run:
+        check_new_folder(out)
+    for home in (folder, *([before] if before else [])):
+        check_checkpoint(home)
     known = [name for name in CRITERIA if name not in NEED_TOKENS]
     if criterion not in known:
         raise InputError(f"--criterion must be one of {', '.join(known)}: got --criterion {brief(criterion)}")
@@ -35,12 +40,11 @@ def run(
         raise InputError(rule)
     if not 0 <= share < 1:
         raise InputError(f"--share must be at least 0 and less than 1: got --share {share:g}")
-    console = Console()
-    writable_folder(out.absolute().parent)
-    if not dry_run:
-        check_new_folder(out)
+    console = PlainConsole()
+    written = plan_file(out)
+    writable_folder(written.absolute().parent)
     with console.status("scoring experts"):
-        plan = plan_checkpoint(folder, before, criterion, share, seed=seed)
+        plan = planned(folder, before, criterion, share, seed=seed)
     console.print(layers_table(plan, criterion))
     console.print(chance_table(plan, criterion, share))
     console.print(costs_table(plan))
@@ -48,20 +52,23 @@ def run(
         "Rerouted: tokens choose among the experts left, which saves memory, not operations or time. Measure the model "
         "before you use it: no criterion is safe without a test on your task."
     )
+    for note in plan.notes:
+        console.print(f"Note: {note}.", soft_wrap=True)
     for name in plan.left_out:
-        console.print(f"Not copied, as it may hold unpruned weights or is hidden: {name}")
+        console.print(f"Not copied, as it may hold unpruned weights, is hidden or is a link: {name}", soft_wrap=True)
     options = {"folder": str(folder), "out": str(out), "before": str(before) if before else None}
-    written = write_plan(plan, {**options, "criterion": criterion, "share": share, "seed": seed}, console)
-    console.print(f"The plan, with scores, experts kept and hashes of the model's files, is in {written}.")
+    write_plan(written, plan, {**options, "criterion": criterion, "share": share, "seed": seed}, console)
+    told = f"The plan, with scores, experts kept and hashes of the model's files, is in {written}."
+    console.print(told, soft_wrap=True)
     if dry_run:
         console.print("Nothing else was written.")
         return
-    columns = (TextColumn("writing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (PlainColumn("writing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as progress:
         task = progress.add_task("", total=plan.bytes)
         for done in plan.write(out):
             progress.update(task, completed=done)
-    console.print(f"The pruned model is in {out}.")
+    console.print(f"The pruned model is in {out}.", soft_wrap=True)
 
 
 def layers_table(plan: CheckpointPlan, criterion: str) -> Table:
@@ -110,16 +117,16 @@ def chance_table(plan: CheckpointPlan, criterion: str, share: float) -> Table:
     return table
 
 
-def write_plan(plan: CheckpointPlan, options: dict[str, Any], console: Console) -> Path:
-    """Writes OUT.plan.json beside OUT, and returns its path; reading a large model for its hashes takes minutes."""
-    out = Path(options["out"])
-    path, hashes = out.with_name(f"{out.name}.plan.json"), {}
+def write_plan(path: Path, plan: CheckpointPlan, options: dict[str, Any], console: PlainConsole) -> None:
+    """Writes the plan to a file; reading a large model for its hashes takes minutes."""
+    hashes = {}
     for name in ("folder", "before"):
         if options[name]:
-            with console.status(f"hashing {options[name]}"):
-                hashes[name] = {file.name: digest for file, digest in hashed(model_files(Path(options[name])))}
+            home = Path(options[name])
+            with console.status(f"hashing {home}"):
+                digests = hashed(model_files(home))
+                hashes[name] = {file.relative_to(home).as_posix(): digest for file, digest in digests}
     write_whole(path, (json.dumps(record(plan, options, hashes), indent=1) + "\n").encode())
-    return path
 
 
 def costs_table(plan: CheckpointPlan) -> Table:

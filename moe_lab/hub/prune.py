@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
@@ -27,9 +28,10 @@ from moe_lab.hub.scores import (
     kept_experts,
     scores_of,
     source_groups,
+    told,
 )
 from moe_lab.hub.silent import SilentExperts
-from moe_lab.hub.survey import Layer, Tensors, layers_of_model, part
+from moe_lab.hub.survey import Layer, Tensors, check_finite, layers_of_model, part
 from moe_lab.hub.tokens import measured
 
 
@@ -43,6 +45,7 @@ class Pruned:
       scores: the criterion's score of each expert, (E,), by block.
       costs: its costs, whole and pruned in both ways, see `hub.costs.costs_of`.
       mode: "rerouted" or "silent".
+      notes: what was warned of: layers that `before` does not have, and scores that rounding does not tell apart.
     """
 
     model: nn.Module
@@ -50,6 +53,7 @@ class Pruned:
     scores: Mapping[str, Float[Tensor, " k"]]
     costs: xr.Dataset
     mode: str
+    notes: tuple[str, ...] = ()
 
 
 @with_notebook
@@ -82,7 +86,8 @@ def prune_experts(
 
     Args:
       model: the fine-tuned model, of a family in `hub.families.FAMILIES`.
-      before: the same model before fine-tuning, for criteria that compare with it.
+      before: the same model before fine-tuning, for criteria that compare with it. If it was stored in another type,
+        both are compared in the narrower one. A block that it lacks is scored by the magnitude instead of its change.
       criterion: a name in `hub.CRITERIA`, or a function as in `moe_lab.core.saliency`; experts with large scores stay.
         A function sees each layer as a trial, (1, E, ...).
       share: of each layer's experts to REMOVE, rounded down to whole experts (of each group, where there are groups).
@@ -95,8 +100,11 @@ def prune_experts(
 
     Raises:
       ValueError: the model is not supported, the two do not match, too few experts would be left, or a name is unknown.
-      UndefinedCriterionError: no router of a layer has moved.
-      RuntimeError: an expert of the model has no effect though it receives tokens.
+      UndefinedCriterionError: no router of a layer has moved, or no neuron, by more than rounding.
+      RuntimeError: an expert of the model has an effect on tokens that it does not receive.
+
+    Warns:
+      UserWarning: `before` lacks a block, or rounding hides which experts should stay.
     """
     require(mode in ("rerouted", "silent"), "mode must be 'rerouted' or 'silent'", mode=mode)
     if isinstance(criterion, str):
@@ -104,7 +112,8 @@ def prune_experts(
         needs = criterion in NEED_TOKENS
         require(batches is not None or not needs, f"{criterion} needs tokens: give batches=", batches=batches)
     source = source_of(model)
-    base = None if before is None else source_of(before)
+    check_finite(source.layers, source.tensors)
+    base = None if before is None else source_of(before, [layer.name for layer in source.layers])
     if base is not None:
         check_pair(base, source)
     chosen = _chosen(source, layers)
@@ -116,20 +125,24 @@ def prune_experts(
     if batches is not None:
         statistics = measured(model, source.family, source.layers, batches, statistics)
         received = {name: found.received[0].tolist() for name, found in statistics.items()}
-    scores = dict(scores_of(criterion, base, source, statistics, chosen))
+    scored = dict(scores_of(criterion, base, source, statistics, chosen))
+    scores = {name: one.scores for name, one in scored.items()}
     kept = {name: kept_experts(found, share, groups) for name, found in scores.items()}
     costs = costs_of(source, kept, received, _elements(model), dict(model.named_buffers()))
     costs.attrs = {"mode": mode, "share": share, "criterion": criterion if isinstance(criterion, str) else "function"}
-    return Pruned(_built(model, source, kept, mode), kept, scores, costs, mode)
+    notes = told(scored, kept, groups)
+    for note in notes:
+        warnings.warn(note, stacklevel=2)
+    return Pruned(_built(model, source, kept, mode), kept, scores, costs, mode, notes)
 
 
-def source_of(model: nn.Module) -> Source:
-    """Returns a model in memory as pruning reads it.
+def source_of(model: nn.Module, only: Collection[str] | None = None) -> Source:
+    """Returns a model in memory as pruning reads it, with all of its blocks or those of some names.
 
     Raises:
       ValueError: it is not supported.
     """
-    family, layers = layers_of_model(model)
+    family, layers = layers_of_model(model, only)
     return Source(family, layers, Tensors(model.state_dict(keep_vars=True)), model.config)
 
 

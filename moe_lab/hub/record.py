@@ -12,7 +12,7 @@ import numpy as np
 from moe_lab import __version__
 from moe_lab.hub.checkpoint import CheckpointPlan
 from moe_lab.hub.folder import CONFIG, Folder
-from moe_lab.hub.scores import chance_of, kept_experts, scores_of, source_groups
+from moe_lab.hub.scores import chance_of, kept_experts, scores_of, source_groups, unsure_of
 
 SEEDS = 20
 """How many random choices the criterion's is compared with."""
@@ -33,7 +33,8 @@ class Choice(NamedTuple):
 def choice(plan: CheckpointPlan, kept: Mapping[str, Sequence[int]]) -> Choice:
     """Returns how a choice of experts compares with the plan's."""
     common = sum(len({*kept[name]} & {*plan.kept[name]}) for name in plan.kept)
-    scores = np.concatenate([plan.scores[name].numpy()[list(kept[name])] for name in plan.kept])
+    paired = [name for name, scored in plan.scored.items() if not scored.alone]  # whose scores are of one kind
+    scores = np.concatenate([plan.scores[name].numpy()[list(kept[name])] for name in paired])
     return Choice(common, float(scores.mean()))
 
 
@@ -43,7 +44,7 @@ def random_choices(plan: CheckpointPlan, share: float) -> list[Choice]:
     found = []
     for seed in range(SEEDS):
         scores = scores_of("random", None, source, chance_of(source.layers, seed), source.layers)
-        found.append(choice(plan, {name: kept_experts(drawn, share, groups) for name, drawn in scores}))
+        found.append(choice(plan, {name: kept_experts(drawn.scores, share, groups) for name, drawn in scores}))
     return found
 
 
@@ -54,21 +55,27 @@ def record(plan: CheckpointPlan, options: Mapping[str, Any], hashes: Mapping[str
       options: those of the command.
       hashes: the SHA-256 of each file by name, of the model and, where there is one, of the model before.
     """
+    groups = source_groups(plan.source, "rerouted")
     layers = {
         layer.name: {
             "experts": layer.experts,
             "kept": list(plan.kept[layer.name]),
             "scores": plan.scores[layer.name].tolist(),
+            "criterion": plan.scored[layer.name].criterion,
+            "could_change_places": unsure_of(plan.scored[layer.name], plan.kept[layer.name], groups),
         }
         for layer in plan.source.layers
     }
     model = plan.source.family.name
-    return {"moe_lab": __version__, "family": model, "options": dict(options), "files": dict(hashes), "layers": layers}
+    told = {"options": dict(options), "files": dict(hashes), "notes": list(plan.notes), "layers": layers}
+    return {"moe_lab": __version__, "family": model, **told}
 
 
 def model_files(folder: Path) -> list[Path]:
-    """Returns the files that a model consists of: its config and its tensors."""
-    return [folder / name for name in (CONFIG, *sorted(Folder(folder).metadata))]
+    """Returns the files that a model consists of: its config, its index and its tensors."""
+    opened = Folder(folder)
+    index = [opened.index_name] if opened.index else []
+    return [folder / name for name in (CONFIG, *index, *sorted(opened.metadata))]
 
 
 def hashed(paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:

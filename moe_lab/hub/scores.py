@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -14,56 +13,22 @@ from torch import Tensor
 from moe_lab.core import saliency
 from moe_lab.core.config import require
 from moe_lab.core.saliency import Criterion, Statistics, UndefinedCriterionError
+from moe_lab.core.sentences import brief
 from moe_lab.core.trials import stream
+from moe_lab.hub.experts import LayerExperts, Pair
 from moe_lab.hub.families import Family, read_field
-from moe_lab.hub.survey import Layer, Tensors, groups_of, natural, top_of
+from moe_lab.hub.rounding import Alike, exchangeable, of_difference, of_norms
+from moe_lab.hub.survey import Layer, Tensors, check_finite, groups_of, natural, top_of
 
 CRITERIA: dict[str, Criterion] = {**saliency.CRITERIA, "reap": saliency.reap}
 """Every criterion by name: those of the paper, and REAP's."""
 
-_OF_NEURONS = ("neuron-magnitude", "neuron-magnitude-change")  # expert by expert, so that one at a time is in memory
-
-
-class LayerExperts:
-    """The experts of one layer as criteria read them, in float64, whatever the precision of the model.
-
-    A neuron is what an expert multiplies its input with: a row of its gate's and of its up projection.
-    """
-
-    def __init__(self, family: Family, layer: Layer, tensors: Tensors, experts: Sequence[int] | None = None) -> None:
-        self._family, self._layer, self._tensors = family, layer, tensors
-        self._experts = range(layer.experts) if experts is None else experts
-
-    @cached_property  # isinstance reads what a Protocol declares
-    def own_routers(self) -> Float[Tensor, "1 k d"]:
-        """(1, E, D) the rows of the router; not its bias."""
-        rows = self._tensors.read(self._layer.router).detach().to("cpu", torch.float64)
-        return rows[list(self._experts)][None]
-
-    @cached_property
-    def neurons(self) -> Float[Tensor, "1 k d m"]:
-        """(1, E, D, F) the neurons; none (D = F = 0) of experts that are quantised."""
-        each = [self._neurons(expert) for expert in self._experts]
-        return (torch.stack(each) if len(each) > 1 else each[0][None])[None]
-
-    def _neurons(self, expert: int) -> Float[Tensor, "d m"]:
-        """The neurons of one expert, one in each column."""
-        roles = self._layer.roles
-        own = [name for name in sorted(roles) if roles[name].neurons and roles[name].expert in (expert, -1)]
-        found = [self._columns(name, expert).detach().cpu() for name in own]
-        plain = bool(found) and all(_plain(part) for part in found)
-        return torch.cat(found, 1).to(torch.float64) if plain else torch.empty(0, 0, dtype=torch.float64)
-
-    def _columns(self, name: str, expert: int) -> Tensor:
-        """One tensor's neurons of an expert, one in each column."""
-        role = self._layer.roles[name]
-        if role.kind == "listed":
-            return self._tensors.read(name).T
-        size = self._tensors.shape(name)[0] // self._layer.experts
-        own = self._tensors.read(name, expert * size, (expert + 1) * size)
-        own = own if own.ndim == 2 else own[0]
-        wide = role.neurons == "either" and own.shape[1] == self._tensors.shape(self._layer.router)[1]
-        return own.T if wide or role.neurons == "rows" else own
+MAGNITUDES: Mapping[str, str] = {
+    "router-norm-change": "router-magnitude",
+    "router-difference-norm": "router-magnitude",
+    "neuron-magnitude-change": "neuron-magnitude",
+}
+"""What scores a layer that the model before fine-tuning does not have."""
 
 
 @dataclass(frozen=True)
@@ -83,20 +48,53 @@ class Source:
     config: Any
 
 
+@dataclass(frozen=True)
+class Scored:
+    """The scores of one layer.
+
+    Attributes:
+      scores: (E,) of each expert.
+      criterion: the name of the criterion that gave them; "function" for one without a name.
+      alone: whether this layer has no partner to compare with, where others have.
+      variances: (E,) the variance of each score that rounding leaves; None for criteria that compare no two models, and
+        for functions.
+      kind: the type of the numbers that were compared; "" where none were.
+    """
+
+    scores: Float[Tensor, " k"]
+    criterion: str
+    alone: bool = False
+    variances: Float[Tensor, " k"] | None = None
+    kind: str = ""
+
+
 def check_pair(before: Source, after: Source) -> None:
     """Checks that two models are one before and after fine-tuning.
+
+    The blocks of the second count. Of those the first may lack some, as transformers leaves those out that predict
+    tokens further ahead.
 
     Raises:
       ValueError: their families, layers or experts differ.
     """
     rule = "before must be the same model before fine-tuning: the same family, layers, experts and sizes"
-    told = [
-        {"family": source.family.name, **{layer.name: source.tensors.shape(layer.router) for layer in source.layers}}
+    old, new = (
+        {"family": source.family.name, "num_hidden_layers": _depth(source), **_routers(source)}
         for source in (before, after)
-    ]
-    differ = {key for told_one in told for key in told_one if told[0].get(key) != told[1].get(key)}
-    first = min(differ, key=natural, default="")
-    require(not differ, rule, before=told[0].get(first), after=told[1].get(first), where=first)
+    )
+    differ = [key for key in new if key in old and old[key] != new[key]]
+    first = min(differ, key=natural, default="") if "family" not in differ else "family"
+    require(not differ, rule, before=old.get(first), after=new.get(first), where=first)
+    shared = _routers(before).keys() & _routers(after).keys()
+    require(bool(shared), rule, before=[*_routers(before)], after=[*_routers(after)])
+
+
+def _depth(source: Source) -> int | None:
+    return getattr(source.config.get_text_config(), "num_hidden_layers", None)
+
+
+def _routers(source: Source) -> dict[str, tuple[int, ...]]:
+    return {layer.name: source.tensors.shape(layer.router) for layer in source.layers}
 
 
 def scores_of(
@@ -105,36 +103,137 @@ def scores_of(
     after: Source,
     statistics: Mapping[str, Statistics],
     layers: Sequence[Layer],
-) -> Iterator[tuple[str, Float[Tensor, " k"]]]:
-    """Yields a score for each expert of each layer, (E,), with the layer's name.
+) -> Iterator[tuple[str, Scored]]:
+    """Yields a score for each expert of each layer with the layer's name.
+
+    A layer that `before` does not have is scored by the magnitude where the criterion is a change of it; a function is
+    given the layer itself in place of the missing one.
 
     Raises:
       ValueError: the name is unknown, what the criterion needs is missing, or its scores have the wrong shape.
-      UndefinedCriterionError: no router of a layer has moved.
+      UndefinedCriterionError: no router of a layer has moved, or no neuron.
     """
-    function: Callable[..., Tensor] = criterion if callable(criterion) else CRITERIA[checked_name(criterion)]
-    needs_before = criterion in saliency.NEED_BEFORE if isinstance(criterion, str) else False
-    rule = f"{criterion} compares with the model before fine-tuning: give before="
-    require(before is not None or not needs_before, rule, before=None)
-    base = before or after
-    old = {layer.name: layer for layer in base.layers}
+    name = checked_name(criterion) if isinstance(criterion, str) else "function"
+    rule = f"{name} compares with the model before fine-tuning: give before="
+    require(before is not None or name not in saliency.NEED_BEFORE, rule, before=None)
+    compares = before is not None and (callable(criterion) or name in saliency.NEED_BEFORE)
+    partners = {layer.name: layer for layer in before.layers} if before is not None and compares else {}
     for layer in layers:
-        of_routers = isinstance(criterion, str) and criterion.startswith("router-") and needs_before
-        pair = (base.family, old[layer.name], base.tensors), (after.family, layer, after.tensors)
-        if of_routers:
-            _check_moved(*pair)
-        known = statistics[layer.name]
-        if isinstance(criterion, str) and criterion in _OF_NEURONS:
-            numbers = LayerExperts(after.family, layer, after.tensors, [0]).neurons.numel()
-            require(numbers > 0, f"{criterion} needs experts that are not quantised", layer=layer.name)
-            each = (tuple(LayerExperts(*one, [expert]) for one in pair) for expert in range(layer.experts))
-            scores = torch.cat([function(*two, known) for two in each], 1)
+        old, known = partners.get(layer.name), statistics[layer.name]
+        if before is not None and old is not None:
+            check_finite_read(before, old, name)
+            scored = _compared(criterion, before, old, after, layer, known)
         else:
-            scores = function(*(LayerExperts(*one) for one in pair), known)
-        rule = f"a criterion must give (1, {layer.experts}) scores"
-        require(tuple(scores.shape) == (1, layer.experts), rule, scores=tuple(scores.shape))
-        require(bool(scores.isfinite().all()), f"{criterion} must give finite scores", layer=layer.name)
-        yield layer.name, scores[0]
+            own = criterion if callable(criterion) or not compares else MAGNITUDES[criterion]
+            scored = _alone(own, after, layer, known)
+            scored = replace(scored, alone=compares)
+        yield layer.name, scored
+
+
+def _checked(scores: Tensor, name: str, layer: Layer) -> Float[Tensor, " k"]:
+    """Returns the scores of a layer without the axis of trials."""
+    rule = f"a criterion must give (1, {layer.experts}) scores"
+    require(tuple(scores.shape) == (1, layer.experts), rule, scores=tuple(scores.shape))
+    require(bool(scores.isfinite().all()), f"{name} must give finite scores", layer=layer.name)
+    return scores[0]
+
+
+def _alone(criterion: str | Criterion, source: Source, layer: Layer, known: Statistics) -> Scored:
+    """Scores the experts of a layer by what needs no other model."""
+    function: Callable[..., Tensor] = criterion if callable(criterion) else CRITERIA[criterion]
+    if criterion != "neuron-magnitude":
+        experts = LayerExperts(source.family, layer, source.tensors)
+        scores = function(experts, experts, known)
+        return Scored(_checked(scores, _name(criterion), layer), _name(criterion))
+    found = []
+    for expert in range(layer.experts):
+        one = LayerExperts(source.family, layer, source.tensors, [expert])
+        require(one.neurons.numel() > 0, f"{criterion} needs experts that are not quantised", layer=layer.name)
+        found.append(function(one, one, known))
+    return Scored(_checked(torch.cat(found, 1), criterion, layer), criterion)
+
+
+def _compared(
+    criterion: str | Criterion, before: Source, old: Layer, after: Source, new: Layer, known: Statistics
+) -> Scored:
+    """Scores the experts of a layer by what they were before and are after fine-tuning."""
+
+    def pair(experts: Sequence[int] | None = None) -> Pair:
+        return Pair(
+            LayerExperts(before.family, old, before.tensors, experts),
+            LayerExperts(after.family, new, after.tensors, experts),
+        )
+
+    if callable(criterion):
+        return Scored(_checked(criterion(*pair().sides, known), "function", new), "function")
+    function: Callable[..., Tensor] = CRITERIA[criterion]
+    if criterion != "neuron-magnitude-change":
+        whole = pair()
+        _check_moved(whole.routers.moved, "router", whole.routers, new)
+        of = of_norms if criterion == "router-norm-change" else of_difference
+        variances = of(whole.routers.before, whole.routers.after, whole.routers.kind)
+        found = _checked(function(*whole.sides, known), criterion, new)
+        return Scored(found, criterion, variances=variances, kind=_kind(whole.routers))
+    scores, errors, moved = [], [], False
+    for expert in range(new.experts):  # so that one at a time is in memory
+        one = pair([expert])
+        neurons = one.neurons
+        require(neurons.after.numel() > 0, f"{criterion} needs experts that are not quantised", layer=new.name)
+        scores.append(function(*one.sides, known))
+        each = of_norms(neurons.before[0].T, neurons.after[0].T, neurons.kind)
+        errors.append(each.sum() / len(each) ** 2)
+        moved = moved or neurons.moved
+    _check_moved(moved, "neuron", neurons, new)
+    found = _checked(torch.cat(scores, 1), criterion, new)
+    return Scored(found, criterion, variances=torch.stack(errors), kind=_kind(neurons))
+
+
+def check_finite_read(source: Source, layer: Layer, criterion: str) -> None:
+    """Checks what a criterion reads of the model before fine-tuning: the router, the neurons, or all."""
+    router, neurons = criterion.startswith("router-"), criterion.startswith("neuron-")
+    roles = {
+        name: role
+        for name, role in layer.roles.items()
+        if not (router or neurons) or (router and name == layer.router) or (neurons and role.neurons)
+    }
+    check_finite([replace(layer, roles=roles)], source.tensors, "before")
+
+
+def told(scored: Mapping[str, Scored], kept: Mapping[str, Sequence[int]], groups: int) -> tuple[str, ...]:
+    """Returns what a user must know of the scores: which layers were scored otherwise, and what rounding decides."""
+    sentences = []
+    alone = [name for name, one in scored.items() if one.alone]
+    if alone:
+        criterion = scored[alone[0]].criterion
+        way = "with the model itself in its place" if criterion == "function" else f"by {criterion}"
+        sentences.append(f"before has no {brief(', '.join(alone), 150)}, which is scored {way}")
+    unsure = {name: count for name, one in scored.items() if (count := unsure_of(one, kept[name], groups))}
+    if unsure:
+        kinds = " and ".join(sorted({scored[name].kind for name in unsure}))
+        sentences.append(
+            f"rounding to {kinds} hides which experts should stay: {sum(unsure.values())} of "
+            f"{sum(len(kept[name]) for name in scored)} kept could change places with pruned ones, in "
+            f"{brief(', '.join(unsure), 100)}"
+        )
+    return tuple(sentences)
+
+
+def unsure_of(scored: Scored, kept: Sequence[int], groups: int) -> int:
+    """Counts the experts kept that could change places with pruned ones of their group, as rounding hides the order."""
+    if scored.variances is None:
+        return 0
+    stays = torch.zeros(len(scored.scores), dtype=torch.bool)
+    stays[list(kept)] = True
+    parts = (part.view(groups, -1) for part in (scored.scores, scored.variances, stays))
+    return sum(exchangeable(*group) for group in zip(*parts, strict=True))
+
+
+def _name(criterion: str | Criterion) -> str:
+    return criterion if isinstance(criterion, str) else "function"
+
+
+def _kind(numbers: Alike) -> str:
+    return str(numbers.kind).removeprefix("torch.")
 
 
 def checked_name(criterion: str) -> str:
@@ -191,19 +290,17 @@ def source_groups(source: Source, mode: str) -> int:
     return groups_of(source.family, source.config) if mode == "rerouted" else 1
 
 
-def _plain(part: Tensor) -> bool:
-    """Whether a tensor holds numbers as they are, and not quantised ones that have a scale elsewhere."""
-    return part.is_floating_point() and part.element_size() > 1
-
-
-def _check_moved(
-    before: tuple[Family, Layer, Tensors],
-    after: tuple[Family, Layer, Tensors],
-) -> None:
-    """Raises an UndefinedCriterionError if no router of a layer has moved."""
-    if torch.equal(LayerExperts(*before).own_routers, LayerExperts(*after).own_routers):
-        raise UndefinedCriterionError(
-            "the change of the routers is undefined where none has moved (LoRA usually leaves routers alone, and with "
-            "top-k = 1 and renormalised gates they have no gradient): use another criterion; got equal routers in "
-            f"{after[1].name}"
-        )
+def _check_moved(moved: bool, part: Literal["router", "neuron"], numbers: Alike, layer: Layer) -> None:
+    """Raises an UndefinedCriterionError if nothing that a criterion compares in a layer has moved."""
+    if moved:
+        return
+    reason = (
+        " (LoRA usually leaves routers alone, and with top-k = 1 and renormalised gates they have no gradient)"
+        if part == "router"
+        else ""
+    )
+    equal = f"{part}s that are equal once rounded to {_kind(numbers)}" if numbers.rounded else f"equal {part}s"
+    raise UndefinedCriterionError(
+        f"the change of the {part}s is undefined where none has moved{reason}: use another criterion; got "
+        f"{equal} in {layer.name}"
+    )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,10 @@ class Tensors:
     def shape(self, name: str) -> tuple[int, ...]:
         """Returns the shape of a tensor, without reading it."""
         return tuple(self._state[name].shape)
+
+    def kind(self, name: str) -> torch.dtype | None:
+        """Returns a tensor's type; None where torch has none for it."""
+        return self._state[name].dtype
 
     def read(self, name: str, begin: int = 0, end: int | None = None) -> Tensor:
         """Returns a tensor, or some of its entries along axis 0."""
@@ -93,11 +98,11 @@ def experts_of(model: nn.Module) -> Survey:
     return Survey(True, "", family.name, counts, top_of(family, config), groups_of(family, config))
 
 
-def layers_of_model(model: nn.Module) -> tuple[Family, tuple[Layer, ...]]:
-    """Returns the family and the mixture-of-experts blocks of a model in memory.
+def layers_of_model(model: nn.Module, only: Collection[str] | None = None) -> tuple[Family, tuple[Layer, ...]]:
+    """Returns the family and the mixture-of-experts blocks of a model in memory, or some of these, as `layers_of`.
 
     Raises:
-      ValueError: it is not a model of a supported family, is quantised, or has been changed.
+      ValueError: it is not a model of a supported family, is quantised, has been changed, or is not all in memory.
     """
     rule = "a model must be one of transformers' own (merge adapters into it first)"
     require(isinstance(model, transformers().PreTrainedModel), rule, model=type(model).__name__)
@@ -105,11 +110,19 @@ def layers_of_model(model: nn.Module) -> tuple[Family, tuple[Layer, ...]]:
     quantised = getattr(config, "quantization_config", None)
     require(quantised is None, "a model in memory must not be quantised", quantization_config=type(quantised).__name__)
     family = family_of(config.model_type)
-    return family, layers_of(family, Tensors(model.state_dict(keep_vars=True)), read_field(config, family.count))
+    state = model.state_dict(keep_vars=True)
+    away = [name for name, tensor in state.items() if tensor.is_meta]
+    rule = "a model must be in memory as a whole (load it without offloading, or prune its folder on disk)"
+    require(not away, rule, on_the_meta_device=next(iter(away), ""))
+    return family, layers_of(family, Tensors(state), read_field(config, family.count), only)
 
 
-def layers_of(family: Family, tensors: Tensors, count: int) -> tuple[Layer, ...]:
+def layers_of(family: Family, tensors: Tensors, count: int, only: Collection[str] | None = None) -> tuple[Layer, ...]:
     """Finds the mixture-of-experts blocks among named tensors, in the order of their layers.
+
+    Args:
+      only: names of blocks, of which those that are there are returned, whatever else there is: of a model that another
+        is compared with. None for all.
 
     Raises:
       ValueError: there is none, an expert is missing, or a tensor may be of experts and is not declared.
@@ -119,6 +132,8 @@ def layers_of(family: Family, tensors: Tensors, count: int) -> tuple[Layer, ...]
         if place := family.split(name):
             blocks.setdefault(place[0], {})[name] = place[1]
     routed = {block: names for block, names in blocks.items() if any(rest in family.routers for rest in names.values())}
+    if only is not None:
+        return tuple(_layer(family, block, routed[block], tensors, count) for block in only if block in routed)
     known = {name for names in routed.values() for name in names}
     strange = [name for name in tensors.names if name not in known and _OF_EXPERTS.search(name)]
     rule = f"every tensor of experts must lie in a block that {family.name} is known to have"
@@ -131,13 +146,13 @@ def _layer(family: Family, block: str, names: Mapping[str, str], tensors: Tensor
     """One block, every tensor of which must be declared and have the right number of experts."""
     roles: dict[str, Role] = {}
     listed: dict[str, set[int]] = {}
-    router = ""
+    routers = []
     for name, rest in names.items():
         role = family.role(rest)
         if role is None:
             raise InputError(f"every tensor of a block must be known in {family.name}: got {name!r}")
         roles[name] = role
-        router = name if role.kind == "router" else router
+        routers += [name] if role.kind == "router" else []
         if role.kind in ("router", "sliced"):
             size = tensors.shape(name)[role.axis]
             fits = size % count == 0 if family.flat and rest in family.fused else size == count
@@ -149,7 +164,39 @@ def _layer(family: Family, block: str, names: Mapping[str, str], tensors: Tensor
         require(numbers == set(range(count)), rule, experts=sorted(numbers))
     held = any(role.kind == "listed" or role.neurons for role in roles.values()) or any("_blocks" in n for n in roles)
     require(held, f"{block} must have experts", tensors=sorted(roles))
-    return Layer(block, count, router, roles)
+    once = f"{block} must hold each part once, under one name"
+    require(len(routers) == 1, once, routers=routers)
+    fused = [name for name, role in roles.items() if role.kind == "sliced" and role.neurons]
+    require(not (fused and listed), once, experts=[*fused[:1], *sorted(listed)[:1]])
+    return Layer(block, count, routers[0], roles)
+
+
+def check_finite(layers: Iterable[Layer], tensors: Tensors, model: str = "a model") -> None:
+    """Checks all weights of the blocks, expert by expert.
+
+    What is added to an expert's score may be -inf, which switches the expert off.
+
+    Raises:
+      ValueError: some weight is infinite or not a number.
+    """
+    for layer in layers:
+        for name in sorted(layer.roles, key=natural):
+            role, kind = layer.roles[name], tensors.kind(name)
+            if kind is None or not kind.is_floating_point:
+                continue
+            whole = role.axis or role.kind in ("listed", "shared")
+            size = tensors.shape(name)[0] // layer.experts if not whole else 0
+            added = role.kind == "sliced" and math.prod(tensors.shape(name)) == layer.experts
+            for expert in [role.expert] if whole else range(layer.experts):
+                read = tensors.read(name, expert * size, (expert + 1) * size) if size else tensors.read(name)
+                numbers = read.detach() if read.element_size() > 1 else read.detach().float()
+                wrong = ~numbers.isfinite()
+                wrong = wrong & (numbers != -torch.inf) if added else wrong
+                if bool(wrong.any()):
+                    number = int(wrong.nonzero()[0, role.axis]) if role.axis else expert
+                    of = f"expert {number} of {layer.name}" if number >= 0 else layer.name
+                    value = float(numbers[wrong][0])
+                    raise InputError(f"the weights of {model} must be finite: got {value} in {of} ({name})")
 
 
 def top_of(family: Family, config: Any) -> int:

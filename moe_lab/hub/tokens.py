@@ -16,6 +16,7 @@ from moe_lab.hub.families import Family
 from moe_lab.hub.silent import Pairs, pairs_of
 from moe_lab.hub.survey import Layer
 
+_TOKENS = {"input_ids", "inputs_embeds", "decoder_input_ids", "decoder_inputs_embeds"}
 _NAMES = ("received", "top1", "gates", "output")
 
 
@@ -43,11 +44,10 @@ class _Counts:
     def statistics(self, before: Statistics) -> Statistics:
         """The statistics of the layer; `before` gives its random numbers."""
         received, top1, gates, output = (self.sums[name][None] for name in _NAMES)
-        whole = max(self.tokens, 1)
         return replace(
             before,
-            received=received / whole,
-            top1=top1 / whole,
+            received=received / self.tokens,
+            top1=top1 / self.tokens,
             confidence=gates / top1.clamp(min=1),
             output=output / received.clamp(min=1),
         )
@@ -69,7 +69,7 @@ def measured(
       chance: statistics by layer, whose random numbers are kept.
 
     Raises:
-      ValueError: there is no batch, or one is not a mapping.
+      ValueError: there is no batch, one is not a mapping, or no token counts.
     """
     counts = {layer.name: _Counts(layer.experts) for layer in layers}
     mask: list[Tensor | None] = [None]
@@ -83,6 +83,9 @@ def measured(
                 inputs = {
                     name: value.to(device) if isinstance(value, Tensor) else value for name, value in batch.items()
                 }
+                for name in _TOKENS & inputs.keys():
+                    shape = tuple(getattr(inputs[name], "shape", (1,)))
+                    require(0 not in shape, f"a batch must hold at least one token in {name}", shape=shape)
                 padded = inputs.get("attention_mask")
                 mask[0] = padded.bool().flatten() if padded is not None and family.call != "one-hot" else None
                 model(**inputs)
@@ -90,6 +93,9 @@ def measured(
     finally:
         model.train(training)
     require(runs > 0, "batches must hold at least one batch (an iterator can be read once)", batches=runs)
+    for name, found in counts.items():
+        rule = f"at least one token must reach {name} (those whose attention_mask is 0 do not count)"
+        require(found.tokens > 0, rule, tokens=found.tokens)
     return {name: found.statistics(chance[name]) for name, found in counts.items()}
 
 

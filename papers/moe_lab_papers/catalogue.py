@@ -11,11 +11,9 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich.console import Console
-from rich.markup import escape
-
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.console import PlainConsole
 from moe_lab.registry import CLAIMED
 from moe_lab_papers.tables import console, named, table
 
@@ -83,14 +81,14 @@ def show(names: Sequence[str] = ()) -> None:
     layout = table(out, ("claim", "published", "rule", "seconds"))
     for identity in ids:
         one = every[identity]
-        layout.add_row(named(out, identity), escape(one.published), escape(one.rule), one.seconds)
+        layout.add_row(named(out, identity), one.published, one.rule, one.seconds)
     out.print(layout)
     out.print(
         f"{len(ids)} claims; seconds of the quick budget on one CPU core. More on one: moe-lab reproduce --list ID"
     )
 
 
-def _details(out: Console, claims: Sequence[Claim], identity: str) -> None:
+def _details(out: PlainConsole, claims: Sequence[Claim], identity: str) -> None:
     """Prints all that is known of a claim before it is measured."""
     from moe_lab_papers.readers import Reader
     from moe_lab_papers.runner import missing
@@ -112,4 +110,4 @@ def _details(out: Console, claims: Sequence[Claim], identity: str) -> None:
         "measured by": measurement.function,
     }.items():
         if text:
-            out.print(f"{name}: {text}", markup=False, soft_wrap=True)
+            out.print(f"{name}: {text}", soft_wrap=True)

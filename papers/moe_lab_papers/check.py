@@ -51,7 +51,7 @@ def check(path: Path | str, names: Sequence[str] = ()) -> list[Row]:
     said = {part.id: part.result.verdict for part in file.claims if part.result}
     other = [f"{row.claim.id}: the file says {said[row.claim.id]}" for row in rows if said[row.claim.id] != row.verdict]
     for line in (*reasons(rows), *other):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
     console.print(f"{tally(rows)}; {file.how}; rules {file.rules}", soft_wrap=True)
     return rows
 

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from moe_lab.core import errors
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.console import PlainConsole
 from moe_lab.core.devices import choose, device_label, label_of
 from moe_lab.core.files import writable_folder, write_whole
 from moe_lab.core.workers import on_cluster, processors
@@ -92,7 +92,7 @@ def run(
     write(folder / "results.json", results)
     console.print(table(console, rows))
     for reason in reasons(rows):
-        console.print(reason, markup=False, soft_wrap=True)
+        console.print(reason, soft_wrap=True)
     pictures = pictured([row.claim for row in rows], done)
     write_whole(folder / "report.html", page(rows, pictures, order, how, names).encode())
     minutes = (time.perf_counter() - started) / 60
@@ -152,7 +152,7 @@ def _raise_failures(rows: Sequence[Row]) -> None:
         )
 
 
-def _measure(claims: Sequence[Claim], order: Order, parallel: int, console: Console) -> dict[str, list[Done]]:
+def _measure(claims: Sequence[Claim], order: Order, parallel: int, console: PlainConsole) -> dict[str, list[Done]]:
     """Measures the claims and shows the progress; returns the pieces of each measurement in the order of its calls."""
     available = [measurement for measurement in measurements(claims) if not missing(measurement, order.data)]
     plan = {measurement.name: pieces(measurement, order) for measurement in available}
@@ -167,15 +167,15 @@ def _measure(claims: Sequence[Claim], order: Order, parallel: int, console: Cons
     return done
 
 
-def table(where: Console, rows: Sequence[Row]) -> Table:
+def table(where: PlainConsole, rows: Sequence[Row]) -> Table:
     """Lays out published and measured numbers."""
     layout = tables.table(where, ("claim", "published", "measured", "verdict"), "Published against measured")
     for number, row in enumerate(rows):
         last = number + 1 == len(rows) or rows[number + 1].claim.paper != row.claim.paper
-        verdict = f"[{_STYLES[row.verdict]}]{row.verdict}[/]"
+        verdict = Text(row.verdict, _STYLES[row.verdict])
         unit = f" {row.claim.unit}" if row.claim.unit and row.measured else ""
-        name, published = tables.named(where, row.claim.id), escape(row.claim.published.words)
-        layout.add_row(name, published, escape(row.measured + unit), verdict, end_section=last)
+        name, published = tables.named(where, row.claim.id), row.claim.published.words
+        layout.add_row(name, published, row.measured + unit, verdict, end_section=last)
     return layout
 
 

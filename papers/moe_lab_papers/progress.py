@@ -7,9 +7,9 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress
 
+from moe_lab.core.console import PlainColumn, PlainConsole
 from moe_lab_papers.claim import Claim
 from moe_lab_papers.runner import Done, Piece
 
@@ -57,11 +57,11 @@ class Clock:
 
 @contextmanager
 def shown(
-    claims: Sequence[Claim], plan: Mapping[str, Sequence[Piece]], parallel: int, console: Console
+    claims: Sequence[Claim], plan: Mapping[str, Sequence[Piece]], parallel: int, console: PlainConsole
 ) -> Iterator[Generator[None, Done, None]]:
     """Yields a generator that takes finished pieces and shows the progress: a bar in a terminal, lines elsewhere."""
     every = [piece for calls in plan.values() for piece in calls]
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
+    columns = (PlainColumn("{task.description}"), BarColumn(), PlainColumn("{task.fields[left]}"))
     live, clock, began = console.is_terminal, Clock(every, parallel), time.perf_counter()
     first = f"about {minutes(clock.left(0.0))} left"
     if not live:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
+
+from moe_lab.core.console import PlainConsole
 
 _ANY_WIDTH = 10_000
 
 
-def console() -> Console:
+def console() -> PlainConsole:
     """Returns a console that breaks lines in a terminal alone."""
-    made = Console(highlight=False)
-    return made if made.is_terminal else Console(highlight=False, width=_ANY_WIDTH)
+    made = PlainConsole()
+    return made if made.is_terminal else PlainConsole(width=_ANY_WIDTH)
 
 
-def table(where: Console, headings: tuple[str, ...], title: str = "") -> Table:
+def table(where: PlainConsole, headings: tuple[str, ...], title: str = "") -> Table:
     """Returns an empty table; its first column is for ids."""
     live = where.is_terminal
     made = Table(
@@ -29,7 +30,7 @@ def table(where: Console, headings: tuple[str, ...], title: str = "") -> Table:
     return made
 
 
-def named(where: Console, identity: str) -> str:
+def named(where: PlainConsole, identity: str) -> str:
     """Returns an id as its column shows it."""
     return folded(identity, width_of_ids(where.width)) if where.is_terminal else identity
 

@@ -10,10 +10,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import track
 
 import moe_lab_widgets
+from moe_lab.core.console import PlainConsole
 from moe_lab.core.files import write_whole
 from moe_lab.registry import LABS
 
@@ -34,7 +34,7 @@ def stills(folder: Path, labs: Sequence[str] = ()) -> None:
             for number in range(len(getattr(moe_lab_widgets, lab.name).stories))
         ]
         try:
-            done = track(as_completed(jobs), "Drawing stories", len(jobs), console=Console(stderr=True))
+            done = track(as_completed(jobs), "Drawing stories", len(jobs), console=PlainConsole(stderr=True))
             for job in done:
                 job.result()
         finally:
