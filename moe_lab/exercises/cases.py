@@ -20,7 +20,8 @@ class Case:
       arguments: what it is called with (copies, so that it may change them).
       expected: what it must return.
       about: the call in words, such as "with scores (1, 3, 3) and l=2".
-      mistakes: hint -> what the mistake behind that hint returns here; one that is not listed does no harm here.
+      mistakes: hint -> what the mistake behind that hint returns here, NaN where it stops Python. One that is not
+        listed does no harm here.
     """
 
     arguments: tuple[Any, ...]
@@ -63,21 +64,19 @@ def _listed(place: int, cases: Sequence[Case], answers: Sequence[Any]) -> str:
 
 
 def _agree(place: int, cases: Sequence[Case], answers: Sequence[Any], results: Sequence[Any]) -> bool:
-    """Whether answers are these results, in every case; an error or NaN elsewhere than at `place` tells nothing."""
-    found = [numbers_of(answer) for answer in answers]
-    return same(found[place], numbers_of(results[place])) and all(
-        same(one, numbers_of(result)) or (other != place and _tells_nothing(answer, one, case))
-        for other, (case, answer, one, result) in enumerate(zip(cases, answers, found, results, strict=True))
+    """Whether answers are these results, in every case; NaN elsewhere than at `place` tells nothing."""
+    return all(
+        same(numbers_of(answer), numbers_of(result)) or (other != place and _tells_nothing(answer, result, case))
+        for other, (case, answer, result) in enumerate(zip(cases, answers, results, strict=True))
     )
 
 
-def _tells_nothing(answer: Any, found: np.ndarray | None, case: Case) -> bool:
-    """Whether a function stopped, or gave NaN or infinity where a finite number is right."""
-    if answer is None or isinstance(answer, Exception):
-        return True
-    expected = numbers_of(case.expected)
-    finite = expected is not None and bool(np.isfinite(expected).all())
-    return found is not None and finite and not np.isfinite(found).all()
+def _tells_nothing(answer: Any, result: Any, case: Case) -> bool:
+    """Whether an answer is NaN or infinite where a finite number is right, or an error where the mistake has NaN."""
+    found, mistaken, expected = (numbers_of(one) for one in (answer, result, case.expected))
+    if found is None or mistaken is None or expected is None:
+        return found is None and mistaken is not None and bool(np.isnan(mistaken).all())
+    return bool(np.isfinite(expected).all() and not np.isfinite(found).all())
 
 
 def _parameters(function: Callable[..., Any]) -> list[str]:

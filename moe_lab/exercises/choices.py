@@ -57,7 +57,7 @@ def check_sigmoid_gates(sigmoid_gates: object) -> Verdict:
     generator = np.random.default_rng(12)
     cases = [
         _gates_case("for scores (log 3, 0, -log 3) and two experts", np.log([[3.0, 1.0, 1 / 3]]), 2),
-        _gates_case("for 5 tokens, 4 experts, of which each picks 2", generator.normal(size=(5, 4)), 2),
+        _gates_case("for 5 tokens, 5 experts, of which each picks 3", generator.normal(size=(5, 5)), 3),
     ]
     praise = "Nobody's sigmoid depends on another's score; only the sum that they are divided by does."
     formula = "g_m = s(h_m) / sum of s(h) over the chosen, with s(h) = 1 / (1 + exp(-h)), and 0 elsewhere"

@@ -112,7 +112,7 @@ def check_pruned_output(pruned_output: object) -> Verdict:
 
     def draw(n: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         scores, values = generator.normal(size=(n, k)), generator.uniform(0, 2, size=(n, k))
-        return scores, values, np.repeat([1.0, -1.0], k // 2)
+        return scores, values, np.tile([1.0, -1.0], k // 2)
 
     tiny = np.log([[2.0, 1.0], [1.0, 3.0]]), np.array([[3.0, 5.0], [1.0, 4.0]]), np.array([1.0, -1.0])
     cases = [

@@ -126,8 +126,10 @@ def _e_step_case(about: str, sigma: float, x: Any, y: Any, regressors: Any, gate
     far = residual**2 / (2 * sigma**2)
     gate = shares(scores)
     mistakes = {
-        "You left out the gate: before y is seen, expert i has probability softmax(<w, x>)_i.": shares(-far),
-        "You left out y: this is what the gate says before it is seen.": gate,
+        "Your result does not depend on the gates: before y is seen, experts have shares softmax(<w, x>).": shares(
+            -far
+        ),
+        "Your result does not depend on y: it is what the gate says before y is seen.": gate,
         "You have sigma where sigma^2 belongs.": shares(scores - residual**2 / (2 * sigma)),
         "You forgot the 2 of 2 sigma^2.": shares(scores - 2 * far),
         "You left out sigma: a residual counts in units of it.": shares(scores - residual**2 / 2),

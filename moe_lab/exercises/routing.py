@@ -161,7 +161,9 @@ def _switch_case(scores: np.ndarray, noise: np.ndarray) -> Case:
     mask, gates = routing.switch(tensor, push)
     right = gates.numpy()
     mistakes = {
-        "You choose without the noise: take the argmax of score plus noise.": routing.switch(tensor)[1].numpy(),
+        "The noise does not change your choice: take the argmax of score plus noise.": routing.switch(tensor)[
+            1
+        ].numpy(),
         "Your gate contains the noise: choose with it, then take the softmax of the scores alone.": (
             ((tensor + push).softmax(-1) * mask).numpy()
         ),

@@ -214,7 +214,9 @@ def _mixture_case(about: str, noise: np.ndarray, patches: Any, routers: Any, fil
     of_mean = int((mean + noise).argmax())
     right = float(gates[chosen] * experts[chosen])
     mistakes = {
-        "You choose without the noise: the expert is the argmax of h + r.": float(gates[quiet] * experts[quiet]),
+        "The noise does not change your choice: the expert is the argmax of h + r.": float(
+            gates[quiet] * experts[quiet]
+        ),
         "Your gate contains the noise: it is the softmax of h alone.": float(
             softmax(scores + noise)[chosen] * experts[chosen]
         ),

@@ -189,7 +189,7 @@ def check_gates_after_pruning(gates_after_pruning: object) -> Verdict:
     scores (E,) are the router's, stays (E,) is True where an expert stays, count is K; rerouted is True or False.
     """
     generator = np.random.default_rng(87)
-    some = np.array([True, False, True, True, False, True, False, True])
+    some = np.array([True, False, True, True, False, True, True, False])
     cases = [
         _pruned_case("for scores (3, 2, 1, 0) without expert 1, silently", [3, 2, 1, 0], [0, 1, 1, 1], 2, False),
         _pruned_case("for the same, rerouted", [3, 2, 1, 0], [0, 1, 1, 1], 2, True),

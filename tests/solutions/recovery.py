@@ -149,8 +149,8 @@ WRONG = {
         "derivative's": lambda x, a: -third_score(x, a),
     },
     "e_step": {
-        "left out the gate": _posterior(gate=0),
-        "left out y": _posterior(sign=0),
+        "not depend on the gates": _posterior(gate=0),
+        "not depend on y": _posterior(sign=0),
         "sigma where": _posterior(variance=lambda s: 2 * s),
         "the 2 of": _posterior(variance=lambda s: s**2),
         "left out sigma": _posterior(variance=lambda s: 2),

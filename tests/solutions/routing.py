@@ -107,7 +107,7 @@ WRONG = {
         "all equal": lambda scores, count: (token_choice(scores, count) > 0) / count,
     },
     "switch": {
-        "without the noise": lambda scores, noise: switch(scores, 0 * noise),
+        "noise does not change your choice": lambda scores, noise: switch(scores, 0 * noise),
         "gate contains the noise": _noisy_gate,
         "Your gate is 1": lambda scores, noise: switch(scores, noise) > 0,
         "keeps one expert a sample": lambda scores, noise: softmax(scores),

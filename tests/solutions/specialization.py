@@ -163,7 +163,7 @@ WRONG = {
         "same in every case": lambda *tables: 1 / 8,
     },
     "mixture_output": {
-        "without the noise": _careless_mixture(choose=False),
+        "noise does not change your choice": _careless_mixture(choose=False),
         "gate contains the noise": _careless_mixture(gate=lambda h, r: softmax(h + r)),
         "left out the gate": _careless_mixture(gate=lambda h, r: np.ones_like(h)),
         "winning score h + r": _careless_mixture(gate=lambda h, r: h + r),

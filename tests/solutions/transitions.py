@@ -56,6 +56,7 @@ WRONG = {
         "compare their difference": lambda q, o_1, o_2, threshold: (
             1 + max((q @ o > threshold).sum(axis=1).max() for o in (o_1, o_2))
         ),
+        "leans at all": lambda q, o_1, o_2, threshold: l_star(q, o_1, o_2, 0),
         "first sample alone": lambda q, *rest: l_star(q[:1], *rest),
         "last sample alone": lambda q, *rest: l_star(q[-1:], *rest),
     },
