@@ -95,8 +95,10 @@ def test_the_verdict_stands_below_the_buttons_too_and_ends_the_choice(
     asked = predict(question, OPTIONS)
     asked._ipython_display_()
     _, radios, said = asked.box.children
+    asked.seen("a")
+    assert "You made no prediction" in said.value and not radios.disabled
     radios.index = 1
-    assert not radios.disabled
+    assert "Saved: b. Run the next cell." in said.value and "it was" not in said.value
     found = asked.seen("a", "1 < 2.")
     assert found.sentence.startswith("You predicted “the smallest”")
     asked._ipython_display_()
