@@ -18,8 +18,8 @@ def check_l_star(l_star: object) -> Verdict:
     <o_2 - o_1, q> > threshold.
     """
     # To either side lean 1 and 0, 1 and 5, 3 and 2, 2 and 2 of the seven patterns of a sample.
-    lean = [[1, 0, 0, 0, 0, 0, 0], [1, 0, -1, -1, -1, -1, -1], [1, 1, 1, -1, -1, 0, 0], [1, 1, -1, -1, 0, 0, 0]]
-    lean = 0.8 * np.array(lean) + 0.1
+    sides = [[1, 0, 0, 0, 0, 0, 0], [1, 0, -1, -1, -1, -1, -1], [1, 1, 1, -1, -1, 0, 0], [1, 1, -1, -1, 0, 0, 0]]
+    lean = 0.8 * np.array(sides) + 0.1
     cases = [
         _l_star_case("for 4 samples of 7 irrelevant patterns", lean, 0.4),
         _l_star_case("for the same samples with the sides exchanged", -lean, 0.4),
