@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from moe_lab.core import routing
-from moe_lab.exercises.verdict import Case, Verdict, judge
+from moe_lab.exercises.cases import Case, one_only
+from moe_lab.exercises.verdict import Verdict, judge
 
 
 def check_alignment(alignment: object) -> Verdict:
@@ -40,8 +41,20 @@ def _alignment_case(about: str, routers: Any, signals: Any) -> Case:
         "You divide by the length of the whole matrix: every row has a length of its own (axis=1).": (
             products / np.linalg.norm(w) / np.linalg.norm(o)
         ),
+        "You take lengths along the wrong axis: a router is a row, and so is a pattern (axis=1).": (
+            _along_columns(_along_columns(products.T, w), o).T
+        ),
+        "You take lengths of columns: a router is a row, and so is a pattern (axis=1).": (
+            _along_columns(_along_columns(products, w).T, o).T
+        ),
     }
     return Case((w, o), right, about, mistakes)
+
+
+def _along_columns(products: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Divides row s by the length of column s of `w`; NaN where there are not as many columns as rows."""
+    lengths = np.linalg.norm(w, axis=0)
+    return products / lengths[:, None] if len(products) == len(lengths) else np.nan * products
 
 
 def check_coverage(coverage: object) -> Verdict:
@@ -50,9 +63,9 @@ def check_coverage(coverage: object) -> Verdict:
     kept is (experts, samples, patches) bool, signal (samples,) the place of o, labels (samples,) 0 ... c-1.
     """
     generator = np.random.default_rng(7)
-    # Of class 0's four samples expert 1 catches o in three and expert 2 in one; it also catches one of class 1's two.
-    small = np.zeros((2, 6, 3), dtype=bool)
-    small[0, [0, 1, 2], 0] = small[1, [3, 4], 0] = True
+    # Of class 0's four samples expert 1 catches o in two and expert 2 in three; expert 3 catches one of class 1's two.
+    small = np.zeros((3, 6, 3), dtype=bool)
+    small[0, [0, 3], 0] = small[1, [0, 1, 2], 0] = small[2, 4, 0] = True
     small[..., 1] = True
     small_labels = np.array([0, 0, 0, 0, 1, 1])
     scores = torch.from_numpy(generator.normal(size=(3, 40, 6)))
@@ -84,6 +97,9 @@ def _coverage_case(about: str, kept: np.ndarray, signal: np.ndarray, labels: np.
             (kept.mean(-1) @ member.T / sizes).max(0)
         ),
         "You take one expert for all classes: each class has its own best expert.": shares[shares.mean(1).argmax()],
+        "You add up the experts: take the best one of each class.": shares.sum(0),
+        "You take the worst expert of each class: take the best one.": shares.min(0),
+        **one_only("expert", shares[0], shares[-1]),
     }
     return Case((kept, signal, labels), shares.max(0), about, mistakes)
 
@@ -104,7 +120,7 @@ def check_router_gradient(router_gradient: object) -> Verdict:
         _gradient_case("with n=6, l=4, y=-1", *sample(6, 5, 3), count=4, y=-1, v=0.7),
         _gradient_case("with l=1", *sample(5, 3, 2), count=1, y=1, v=0.5),
     ]
-    praise = "A patch pulls its router when it adds more to -y f than the others do. With l=1 nothing pulls: exactly 0."
+    praise = "A patch pulls its router when it adds more to y f than the others do. With l=1 nothing pulls: exactly 0."
     formula = (
         "-y v times the sum over the kept patches of G_j (S_j - mean S) x_j, with S_j = sum_r (a_r / l) "
         "ReLU(<w_r, x_j>) and mean S = sum of G_j S_j"
@@ -132,13 +148,11 @@ def _gradient_case(
         """-y v times the sum over j and i of slopes_j outer_j inner_i (x_j - x_i)"""
         return -y * v * np.einsum("j,i,jid->d", slopes * outer, inner, patches[:, None] - patches[None])
 
-    turned = (  # with y = +1 the sign was right, or an earlier case would have failed
-        "Your sign is wrong: the gradient is minus the pull, so it carries -y."
-        if y > 0
-        else "You left out y: for y = -1 the pull changes its sign."
-    )
+    parts = -y * v * (g * (s - g @ s))[:, None] * patches
+    first, *_, last = np.flatnonzero(kept) if count > 1 else 2 * [int(kept.argmax())]
     mistakes = {
-        turned: -right,
+        "Your sign is wrong: the gradient is minus the pull, so it carries -y.": -right,
+        "You left out y: for y = -1 the pull changes its sign.": right * y,
         "You left out v: the slope of the logistic loss, which is small on samples that are already right.": right / v,
         "You left out 1/l.": right * count,
         "You take the plain mean of S: each patch counts in it by its gate.": (
@@ -148,8 +162,8 @@ def _gradient_case(
         "Your softmax is over all patches: gates and sums run over the kept patches only.": formula(every, every),
         "You hold the gates fixed: a router moves f through its gates only.": -y * v * (s * g) @ patches,
         "You left out the output weights a.": formula(g, g, active.numpy().sum(0) / count),
+        "You left out the ReLU.": formula(g, g, outputs @ (neurons @ patches.T) / count),
+        "You take the mean over the patches: eq. 26 adds them up.": right / count,
+        **one_only("kept patch", parts[first], parts[last]),
     }
-    if count == 1:
-        hint = "With l=1 the only gate is 1 whatever the router is, so the gradient is exactly 0."
-        mistakes = {hint: -y * v * (s * g) @ patches} | mistakes
     return Case((patches, router, neurons, outputs, count, y, v), right, about, mistakes)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.exercises.verdict import Case, Verdict, judge
+from moe_lab.exercises.cases import Case, one_only
+from moe_lab.exercises.verdict import Verdict, judge
 
 
 def check_switch_loss(switch_loss: object) -> Verdict:
@@ -45,6 +46,7 @@ def _switch_case(about: str, table: Any) -> Case:
         ),
         "You take the mean over the experts: add them up and multiply by M.": right / experts**2,
         "You return one number an expert: add them up.": experts * share * mean,
+        **one_only("expert", *(float(experts * share[m] * mean[m]) for m in (0, -1))),
     }
     return Case((gates,), right, about, mistakes)
 
@@ -55,6 +57,7 @@ def check_importance_loss(importance_loss: object) -> Verdict:
     cases = [
         _importance_case("for 3 samples and 2 experts", [[0.75, 0.25], [0.6, 0.4], [0.1, 0.9]]),
         _importance_case("for 30 samples and 6 experts", generator.dirichlet(np.full(6, 0.5), size=30)),
+        _importance_case("for gates that do not sum to 1", [[0.5, 0.2, 0.0], [0.1, 0.0, 0.3], [0.4, 0.4, 0.0]]),
         _importance_case("where one expert has everything", [[1.0, 0, 0], [1, 0, 0]]),
         _importance_case("for equal importance", [[0.9, 0.1], [0.1, 0.9]]),
     ]
@@ -88,9 +91,11 @@ def _importance_case(about: str, table: Any) -> Case:
         ),
         "This is 1 + CV^2: subtract the squared mean.": right + 1,
         "You return the importance: its CV^2 is one number.": importance,
+        "This is CV^2 of all gates, one by one: sum each expert's gates over the samples first.": float(
+            gates.var() / gates.mean() ** 2
+        ),
+        **one_only("sample", *(float(gates[i].var() / gates[i].mean() ** 2) for i in (0, -1))),
     }
-    if right == 0:
-        mistakes = {hint: value for hint, value in mistakes.items() if "axes" not in hint}
     return Case((gates,), right, about, mistakes)
 
 
@@ -127,6 +132,8 @@ def _z_case(about: str, table: Any) -> Case:
         ),
         "You square the scores: square the logarithm.": float((scores**2).mean()),
         "You return one number a sample: take their mean.": size**2,
+        "You square the largest score: the logarithm is of a sum over all experts.": float((scores.max(1) ** 2).mean()),
+        **one_only("sample", float(size[0] ** 2), float(size[-1] ** 2)),
     }
     return Case((scores,), float((size**2).mean()), about, mistakes)
 
@@ -164,6 +171,10 @@ def _bias_case(about: str, first: Any, table: Any, rate: float) -> Case:
         "You move by the error in shares: algorithm 1 takes its sign.": bias + rate * error / len(scores),
         "You left out the rate.": bias + np.sign(error),
         "You return the step: add it to the bias.": step,
+        "The first expert's bias alone has moved: all of them move.": np.concatenate(((bias + step)[:1], bias[1:])),
+        "The last expert's bias alone has moved: all of them move.": np.concatenate((bias[:-1], (bias + step)[-1:])),
+        "You select the smallest score plus bias: samples go to the largest.": bias
+        + rate * np.sign(missing(-(scores + bias))),
         "You give every expert with the mean or less the same: where the load is as the mean, the bias stays.": bias
         + rate * np.where(error >= 0, 1, -1),
     }

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from moe_lab.exercises.verdict import Case, Verdict, judge
+from moe_lab.exercises.cases import Case, one_only
+from moe_lab.exercises.verdict import Verdict, judge
 from moe_lab.patch_routing import stepwise as steps
 from moe_lab.patch_routing.stepwise import BY_EXPERTS, BY_PATCHES
 
@@ -45,13 +46,15 @@ def _scores_case(about: str, patches: Tensor, routers: Tensor) -> Case:
         "Yours are gates already: a score is the inner product alone, the softmax comes later.": right.softmax(-1),
         "You divide by the lengths, which gives a cosine: a score is the inner product alone.": right / lengths,
         "You average over the patches: each patch has a score of its own.": right.mean(-1),
+        "You take the mean over d: an inner product is the sum.": right / patches.shape[2],
+        "You add up the routers: each has scores of its own.": right.sum(1),
     }
     return Case((patches, routers), right, about, mistakes)
 
 
 def check_chosen(chosen: object) -> Verdict:
     """Checks `chosen(scores, count, dim) -> (B, k, n)` of bool, True at the `count` largest along `dim`."""
-    small = torch.tensor([[[3.0, 1.0, 2.0], [0.5, 1.5, 2.5]]])
+    small = torch.tensor([[[3.0, 1.0, 2.8], [0.5, 1.5, 2.5]]])
     (many,) = drawn(13, (3, 4, 6))
     cases = [
         _chosen_case("for one sample, two experts and three patches, count=2 and dim=-1", small, 2, BY_EXPERTS),
@@ -74,6 +77,8 @@ def _chosen_case(about: str, scores: Tensor, count: int, dim: int) -> Case:
         "You choose along the other axis: dim says whether each expert (-1) or each patch (1) chooses.": (
             steps.chosen(scores, count, other)
         ),
+        "You choose along axis 1 whatever dim is.": steps.chosen(scores, count, BY_PATCHES),
+        "You choose along the last axis whatever dim is.": steps.chosen(scores, count, BY_EXPERTS),
         "You mark the smallest scores.": steps.chosen(-scores, count, dim),
         "You return the places of the largest scores (topk's indices): mark them in a mask of the scores' shape.": (
             found.indices
@@ -84,6 +89,9 @@ def _chosen_case(about: str, scores: Tensor, count: int, dim: int) -> Case:
         "You choose from a whole sample at once: choose along dim alone.": (
             steps.chosen(whole[:, None], count, BY_EXPERTS).view_as(scores)
         ),
+        "Your mask is False everywhere. `scatter` returns a new mask and leaves the old one as it is: keep what it "
+        "returns, or call `scatter_`.": torch.zeros_like(right),
+        "You mark the largest score alone: mark `count` of them.": steps.chosen(scores, 1, dim),
     }
     return Case((scores, count, dim), right, about, mistakes)
 
@@ -117,15 +125,19 @@ def _gates_case(about: str, scores: Tensor, count: int, dim: int) -> Case:
             (scores * mask).softmax(dim)
         ),
         "You forgot to divide: gates must sum to 1.": scores.exp() * mask,
-        "Your softmax runs along the other axis: along dim the gates must sum to 1.": (
-            scores.masked_fill(~mask, -torch.inf).softmax(other).nan_to_num()
-        ),
+        "Your softmax runs along the other axis: along dim the gates must sum to 1.": _softmax(scores, mask, other),
+        "Your softmax runs along axis 1 whatever dim is.": _softmax(scores, mask, BY_PATCHES),
+        "Your softmax runs along the last axis whatever dim is.": _softmax(scores, mask, BY_EXPERTS),
         "Your gates are all equal: the higher of two scores has the larger gate.": (
             mask.to(scores.dtype) / mask.sum(dim, keepdim=True)
         ),
     }
-    finite = {hint: mistaken for hint, mistaken in mistakes.items() if mistaken.isfinite().all()}
-    return Case((scores, mask, dim), right, about, finite)
+    return Case((scores, mask, dim), right, about, mistakes)
+
+
+def _softmax(scores: Tensor, mask: Tensor, dim: int) -> Tensor:
+    """A softmax over the marked, 0 where nothing is marked."""
+    return scores.masked_fill(~mask, -torch.inf).softmax(dim).nan_to_num()
 
 
 def check_expert_outputs(expert_outputs: object) -> Verdict:
@@ -163,6 +175,8 @@ def _experts_case(about: str, patches: Tensor, hidden: Tensor, outputs: Tensor) 
         "You average over the neurons: eq. 1 sums them.": right / neurons,
         "Your axes are (sample, patch, expert): the last two change places.": right.mT,
         "You sum over the patches already: each patch has an output of its own.": right.sum(-1),
+        "You sum over the experts already: each expert has an output of its own.": right.sum(1),
+        **one_only("neuron", *(outputs[:, i, None] * products[:, :, i].relu() for i in (0, -1))),
     }
     return Case((patches, hidden, outputs), right, about, mistakes)
 
@@ -170,7 +184,7 @@ def _experts_case(about: str, patches: Tensor, hidden: Tensor, outputs: Tensor) 
 def check_mixture(mixture: object) -> Verdict:
     """Checks `mixture(gates, values, kept) -> (B,)`: f, the sum of gate times value, divided by `kept`."""
     gates = torch.tensor([[[0.75, 0.25, 0.0], [0.0, 0.5, 0.5]]])
-    values = torch.tensor([[[4.0, 2.0, 9.0], [9.0, 1.0, 3.0]]])
+    values = torch.tensor([[[4.0, 2.0, 9.0], [9.0, 1.0, 5.0]]])
     scores, said = drawn(16, (3, 4, 6), (3, 4, 6))
     many = steps.softmax_gates(scores, steps.chosen(scores, 3, BY_EXPERTS), BY_EXPERTS), said
     cases = [
@@ -194,6 +208,10 @@ def _mixture_case(about: str, gates: Tensor, values: Tensor, kept: int) -> Case:
         "You sum over the experts alone: sum over the patches too.": weighed.sum(1) / kept,
         "You sum over the samples too: each has an output of its own.": weighed.sum() / kept,
         "You return the class: return f itself.": right.sign(),
+        "You take the mean over experts and patches: take the sum.": weighed.mean((1, 2)) / kept,
+        "You take the mean over the experts: take the sum.": right / gates.shape[1],
+        **one_only("expert", weighed[:, 0].sum(1) / kept, weighed[:, -1].sum(1) / kept),
+        **one_only("patch", weighed[..., 0].sum(1) / kept, weighed[..., -1].sum(1) / kept),
     }
     return Case((gates, values, kept), right, about, mistakes)
 
@@ -230,9 +248,10 @@ def _loss_case(about: str, f: Tensor, y: Tensor) -> Case:
         "This is the squared error.": (y - f).square().mean(),
         "This is the share of errors, whose gradient is 0 everywhere.": (y * f < 0).double().mean(),
         "This is the mean chance of an error: take its logarithm first.": (-y * f).sigmoid().mean(),
+        "You take the logarithm after the mean: take it of each sample.": (1 + (-y * f).exp()).mean().log(),
+        **one_only("sample", *(softplus(-y[b] * f[b]) for b in (0, -1))),
     }
-    finite = {hint: mistaken for hint, mistaken in mistakes.items() if mistaken.isfinite().all()}
-    return Case((f, y), right, about, finite)
+    return Case((f, y), right, about, mistakes)
 
 
 def check_sgd_step(sgd_step: object) -> Verdict:
@@ -257,6 +276,6 @@ def _sgd_case(about: str, weights: Tensor, loss: Callable[[Tensor], Tensor], rat
         "You left out the step size.": weights - gradient,
         "You return the gradient: return the new weights.": gradient,
         "You return the step: subtract it from the weights.": rate * gradient,
-        "Your weights have not moved.": weights,
+        "Your weights have not moved: return the new ones.": weights,
     }
     return Case((weights, loss, rate), weights - rate * gradient, about, mistakes)

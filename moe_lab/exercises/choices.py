@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from moe_lab.exercises.verdict import Case, Verdict, judge
+from moe_lab.exercises.cases import Case, one_only
+from moe_lab.exercises.verdict import Verdict, judge
 from moe_lab.routers.choices import soft_weights, top_gates, within_capacity
 
 
@@ -43,9 +44,12 @@ def _served_case(about: str, scores: np.ndarray, places: int) -> Case:
         "You count one place too many: an expert has `places` of them, no more.": (
             within_capacity(mask, given, min(places + 1, len(scores))).any(1).numpy()
         ),
+        "You give every expert one place: it has `places` of them.": within_capacity(mask, given, 1).any(1).numpy(),
+        "You send tokens to the expert that they score lowest.": (
+            within_capacity(top_gates(-given, 1)[0], given, places).any(1).numpy()
+        ),
     }
-    told_apart = {hint: value for hint, value in mistakes.items() if not np.array_equal(value, right)}
-    return Case((scores, places), right, about, told_apart)
+    return Case((scores, places), right, about, mistakes)
 
 
 def check_sigmoid_gates(sigmoid_gates: object) -> Verdict:
@@ -53,7 +57,7 @@ def check_sigmoid_gates(sigmoid_gates: object) -> Verdict:
     generator = np.random.default_rng(12)
     cases = [
         _gates_case("for scores (log 3, 0, -log 3) and two experts", np.log([[3.0, 1.0, 1 / 3]]), 2),
-        _gates_case("for 5 tokens, 4 experts, of which each picks 2", generator.normal(size=(5, 4)), 2),
+        _gates_case("for 5 tokens, 5 experts, of which each picks 3", generator.normal(size=(5, 5)), 3),
     ]
     praise = "Nobody's sigmoid depends on another's score; only the sum that they are divided by does."
     formula = "g_m = s(h_m) / sum of s(h) over the chosen, with s(h) = 1 / (1 + exp(-h)), and 0 elsewhere"
@@ -63,7 +67,7 @@ def check_sigmoid_gates(sigmoid_gates: object) -> Verdict:
 def _gates_case(about: str, scores: np.ndarray, count: int) -> Case:
     given = torch.from_numpy(scores)
     right = top_gates(given, count, "sigmoid-normalised")[1].numpy()
-    plain = 1 / (1 + np.exp(-scores))
+    plain, low = 1 / (1 + np.exp(-scores)), top_gates(-given, count)[0].numpy()
     mistakes = {
         "You took the softmax over the chosen: sigmoids first, then divide by their sum.": (
             top_gates(given, count, "softmax")[1].numpy()
@@ -73,7 +77,14 @@ def _gates_case(about: str, scores: np.ndarray, count: int) -> Case:
             np.where(right > 0, plain, 0) / plain.sum(1, keepdims=True)
         ),
         "You left nobody out: gates of experts that are not chosen are 0.": plain / plain.sum(1, keepdims=True),
-        "You chose the smallest scores.": top_gates(-given, count, "sigmoid-normalised")[1].numpy(),
+        "You chose the smallest scores.": np.where(low, plain, 0) / np.where(low, plain, 0).sum(1, keepdims=True),
+        "You chose the largest score alone: choose `count` of them.": (
+            top_gates(given, 1, "sigmoid-normalised")[1].numpy()
+        ),
+        "Your gates are all equal: a higher score has a larger gate.": (right > 0) / count,
+        "Your gates sum to 1 over the tokens: divide by each token's own sum.": (
+            np.where(right > 0, plain, 0) / np.maximum(np.where(right > 0, plain, 0).sum(0), 1e-300)
+        ),
     }
     return Case((scores, count), right, about, mistakes)
 
@@ -108,5 +119,9 @@ def _slots_case(about: str, scores: np.ndarray, tokens: np.ndarray) -> Case:
         "You gave each slot the plain mean: weigh the tokens by their scores.": (
             np.broadcast_to(tokens.mean(0), (scores.shape[1], tokens.shape[1]))
         ),
+        "You divide by the number of tokens: the weights of a slot sum to 1 already.": (
+            dispatch.T @ tokens / len(tokens)
+        ),
+        **one_only("token", *(dispatch[i][:, None] * tokens[i] for i in (0, -1))),
     }
     return Case((scores, tokens), dispatch.T @ tokens, about, mistakes)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.exercises.verdict import Case, Verdict, judge
+from moe_lab.exercises.cases import Case, one_only
+from moe_lab.exercises.verdict import Verdict, judge
 
 
 def check_rerouted_gates(rerouted_gates: object) -> Verdict:
@@ -47,6 +48,8 @@ def _gates_case(about: str, scores: np.ndarray, kept: list[int], top: int) -> Ca
         "You took the smallest scores: a token goes to the largest.": gates(stays, pick=-1)[:, kept],
         "A token goes to K experts, not to all that are left.": powers / powers.sum(1, keepdims=True),
         "You left out the softmax: these are scores.": np.where(right > 0, scores[:, kept], 0),
+        "Your gates are all equal: a higher score has a larger gate.": (right > 0) / top,
+        "You forgot to divide: the gates of a token must sum to 1.": np.where(right > 0, powers, 0),
     }
     return Case((scores, np.array(kept), top), right, about, mistakes)
 
@@ -87,6 +90,7 @@ def _costs_case(about: str, expert: int, rest: int, experts: int, kept: int, top
         "Silently pruned experts are gone from memory too: their weights are never read.": np.array(
             [right[0], right[1], [experts * expert + rest, right[2, 1]]]
         ),
+        "You count one expert for a token: it meets K of them.": table(1, kept / experts, whole=1),
     }
     return Case((expert, rest, experts, kept, top), right, about, mistakes)
 
@@ -100,7 +104,7 @@ def check_advantage(advantage: object) -> Verdict:
     generator = np.random.default_rng(92)
     cases = [
         _advantage_case(
-            "for 4 runs of 2 draws", [0.9, 0.7, 0.8, 0.4], [[0.6, 0.8], [0.8, 0.8], [0.5, 0.7], [0.3, 0.1]]
+            "for 4 runs of 2 draws", [0.9, 0.7, 0.8, 0.4], [[0.6, 0.8], [0.8, 0.8], [0.5, 0.7], [0.3, 0.2]]
         ),
         _advantage_case(
             "where the criterion is worse", [0.4, 0.5, 0.3], [[0.5, 0.6, 0.7], [0.7, 0.5, 0.9], [0.2, 0.6, 0.7]]
@@ -140,6 +144,10 @@ def _advantage_case(about: str, criterion: Any, random: Any) -> Case:
         "You compare with the best draw: random pruning is its mean.": _against(accuracy, chance.max(1)),
         "You return the mean alone: two numbers.": gained.mean(),
         "This is a t value: return the mean and its standard error apart.": right[0] / right[1],
+        "You compare with the sum of the draws: random pruning is their mean.": _against(accuracy, chance.sum(1)),
+        "You compare with the first draw alone: random pruning is the mean of all.": _against(accuracy, chance[:, 0]),
+        "You add up the differences: take their mean.": told(gained.sum(), right[1]),
+        **one_only("run", told(gained[0], right[1]), told(gained[-1], right[1])),
     }
     return Case((accuracy, chance), right, about, mistakes)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.exercises.verdict import Case, Verdict, judge
+from moe_lab.exercises.cases import Case, one_only
+from moe_lab.exercises.verdict import Verdict, judge
 
 
 def check_norm_change(norm_change: object) -> Verdict:
@@ -57,9 +58,9 @@ def check_kept_experts(kept_experts: object) -> Verdict:
         _kept_case("where the + experts have the larger scores, rho=.5", one_sided, signs, 0.5),
         _kept_case("with negative scores, rho=.6", generator.normal(size=20), signs, 0.6),
         _kept_case("with 5 of each sign and rho=.3", generator.normal(size=10), np.repeat([1, -1], 5), 0.3),
-        _kept_case("with signs in any order and rho=.9", generator.normal(size=20), generator.permutation(signs), 0.9),
+        _kept_case("with signs in any order, rho=.83", generator.normal(size=20), generator.permutation(signs), 0.83),
     ]
-    praise = "Within each sign: or all experts that say 'no' might go, because those that say 'yes' grew a little more."
+    praise = "Within each sign; otherwise all the 'no' experts might go, because the 'yes' experts grew a little more."
     formula = "of the k' experts of a sign, the k' - floor(rho k') with the largest scores stay"
     return judge("kept_experts", kept_experts, cases, praise, formula)
 
@@ -92,6 +93,11 @@ def _kept_case(about: str, scores: Any, signs: np.ndarray, rho: float) -> Case:
         "You keep a share of rho: that is the share that goes.": ~each(-values, down),
         "You round the number of pruned experts up: round it down.": each(values, lambda count: np.ceil(count - 1e-9)),
         "You return numbers of experts: return True or False for each.": np.flatnonzero(right),
+        "You round the number of pruned experts to the nearest: round it down.": each(values, np.round),
+        "You keep no - expert: keep the largest scores of that sign too.": right & groups[0],
+        "You keep no + expert: keep the largest scores of that sign too.": right & groups[1],
+        "You prune the + experts alone: prune among the - experts too.": right | groups[1],
+        "You prune the - experts alone: prune among the + experts too.": right | groups[0],
     }
     return Case((values, signs, rho), right, about, mistakes)
 
@@ -106,7 +112,7 @@ def check_pruned_output(pruned_output: object) -> Verdict:
 
     def draw(n: int, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         scores, values = generator.normal(size=(n, k)), generator.uniform(0, 2, size=(n, k))
-        return scores, values, np.repeat([1.0, -1.0], k // 2)
+        return scores, values, np.tile([1.0, -1.0], k // 2)
 
     tiny = np.log([[2.0, 1.0], [1.0, 3.0]]), np.array([[3.0, 5.0], [1.0, 4.0]]), np.array([1.0, -1.0])
     cases = [
@@ -140,6 +146,7 @@ def _output_case(
     mine = chosen(scores, top)
     gates = softmax(mine)
     again = chosen(np.where(kept, scores, -1e9), min(top, int(kept.sum()))) & kept
+    parts = gates * kept * values * signs  # of f, by token and expert
     right = total(gates * kept)
     by_experts = chosen(scores, min(top, len(scores)), axis=0)
     mistakes = {
@@ -160,7 +167,9 @@ def _output_case(
         "You left out the experts' signs.": total(gates * kept, np.ones_like(signs)),
         "You left out the gates.": total((mine & kept).astype(float)),
         "You average over the tokens: f is a sum.": right / len(scores),
-        "You return one number a token: add them up.": (gates * kept * values * signs).sum(1),
+        "You return one number a token: add them up.": parts.sum(1),
+        "You use the best expert of each token alone: it chose l of them.": total(gates * kept * chosen(scores, 1)),
+        **one_only("token", parts[0].sum(), parts[-1].sum()),
     }
     return Case((scores, values, signs, kept, top), right, about, mistakes)
 
@@ -202,9 +211,7 @@ def _score_case(about: str, gates: Any) -> Case:
     mistakes = {
         "This is the share of tokens won alone: multiply by the mean gate on them.": wins / tokens,
         "This is the mean gate alone: multiply by the share of tokens won.": mean(first),
-        "You count every token that the expert gets, in both: only those that it wins.": received
-        / tokens
-        * mean(values > 0),
+        "You count every token that the expert gets: only those that it wins.": values.sum(0) / tokens,
         "Your mean gate is over every token that the expert gets: only those that it wins.": wins
         / tokens
         * mean(values > 0),
@@ -212,5 +219,6 @@ def _score_case(about: str, gates: Any) -> Case:
         "Your mean gate is over all tokens: only those that the expert wins.": wins / tokens * (values * first).mean(0),
         "You forgot to divide by the number of tokens.": right * tokens,
         "Your axes are exchanged: gates is (tokens, experts).": (values * (values == values.max(0))).sum(1) / k,
+        **one_only("token", *(values[i] * first[i] / tokens for i in (0, -1))),
     }
     return Case((values,), right, about, mistakes)

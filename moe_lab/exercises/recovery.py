@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.exercises.verdict import Case, Verdict, judge
+from moe_lab.exercises.cases import Case
+from moe_lab.exercises.verdict import Verdict, judge
 
 
 def check_p3_coefficients(p3_coefficients: object) -> Verdict:
@@ -36,7 +37,7 @@ def _p3_case(about: str, g: Callable[[np.ndarray], np.ndarray], sigma: float) ->
         system = np.stack((two[at] + square, one[at]), axis=1)
         return np.linalg.lstsq(system, sign * (three[at] + extra * one[at]), rcond=None)[0]
 
-    root = math.sqrt(2 / math.pi)
+    printed = (-3 * math.sqrt(2 / math.pi), 3 * (4 / math.pi - noise - 1))
     mistakes = {
         "Your two numbers are exchanged: alpha belongs to y^2, beta to y.": solved()[::-1],
         "You left out the noise: E[Y^3 | Z] = g^3 + 3 sigma^2 g.": solved(0),
@@ -45,10 +46,8 @@ def _p3_case(about: str, g: Callable[[np.ndarray], np.ndarray], sigma: float) ->
         "You lost a minus sign: the cube's moments go to the other side of the equations.": solved(sign=1),
         "You asked He_2 and He_3 to vanish: He_3 carries the regressors. He_1 and He_2 must.": solved(rows=(2, 3)),
         "You add sigma^2 to the moments of g^2: a constant has no moment with He_1 and He_2.": solved(square=noise),
+        "This is what the paper prints for a ReLU; its g'' has lost the kink.": printed,
     }
-    if "ReLU" in about:
-        printed = (-3 * root, 3 * (4 / math.pi - noise - 1))
-        mistakes |= {"This is what the paper prints for a ReLU; its g'' has lost the kink.": printed}
     return Case((moments, sigma), solved(), about, mistakes)
 
 
@@ -127,8 +126,10 @@ def _e_step_case(about: str, sigma: float, x: Any, y: Any, regressors: Any, gate
     far = residual**2 / (2 * sigma**2)
     gate = shares(scores)
     mistakes = {
-        "You left out the gate: before y is seen, expert i has probability softmax(<w, x>)_i.": shares(-far),
-        "You left out y: this is what the gate says before it is seen.": gate,
+        "Your result does not depend on the gates: before y is seen, experts have shares softmax(<w, x>).": shares(
+            -far
+        ),
+        "Your result does not depend on y: it is what the gate says before y is seen.": gate,
         "You have sigma where sigma^2 belongs.": shares(scores - residual**2 / (2 * sigma)),
         "You forgot the 2 of 2 sigma^2.": shares(scores - 2 * far),
         "You left out sigma: a residual counts in units of it.": shares(scores - residual**2 / 2),
@@ -136,6 +137,7 @@ def _e_step_case(about: str, sigma: float, x: Any, y: Any, regressors: Any, gate
         "You forgot the square of the residual.": shares(scores - np.abs(residual) / (2 * sigma**2)),
         "You normalise over the samples: the experts of each sample sum to 1.": shares(scores - far, axis=0),
         "Your numbers do not sum to 1 for each sample: divide by their sum.": gate * np.exp(-far),
+        "You forgot to divide: the numbers of a sample must sum to 1.": np.exp(scores - far),
         "Your axes are exchanged: a row is a sample, a column an expert.": shares(scores - far).T,
         "You multiply by the scores themselves: the gate is their softmax.": _over_sum(scores * np.exp(-far)),
     }
@@ -154,7 +156,7 @@ def check_gates_in_gauge(gates_in_gauge: object) -> Verdict:
     """
     generator = np.random.default_rng(33)
     three = np.array([[3.0, 1], [0, 2], [0, 0]])
-    four = np.vstack((generator.normal(size=(3, 5)), np.zeros(5)))
+    four = generator.normal(size=(4, 5))
     cases = [
         _gauge_case("for w = ((3, 1), (0, 2), (0, 0)) and order (1, 2, 0)", three, [1, 2, 0]),
         _gauge_case("for 4 experts in their order", four, [0, 1, 2, 3]),

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from moe_lab.core import routing
-from moe_lab.exercises.verdict import Case, Verdict, judge, show
+from moe_lab.exercises.cases import Case, one_only
+from moe_lab.exercises.verdict import Verdict, judge, show
 
 # exp(score) of the worked example of notebook 01: one row a patch, one column an expert.
 TABLE = np.array([[6.0, 1, 5], [3, 4, 3], [2, 4, 2], [1, 2, 1]])
@@ -17,7 +18,7 @@ TABLE = np.array([[6.0, 1, 5], [3, 4, 3], [2, 4, 2], [1, 2, 1]])
 def check_top_l(top_l: object) -> Verdict:
     """Checks `top_l(scores, count) -> (n,) bool`: True at the l largest scores; ties go to the lowest index."""
     rows = [
-        ([1.0, 4.0, 2.0, 3.0], 2),
+        ([1.0, 4.0, 2.0, 3.0, 0.5], 3),
         ([1.0, 4.0, 4.0, 2.0], 1),
         ([3.0, 3.0, 3.0, 3.0], 2),
         ([-3.0, -1.0, -2.0, -5.0], 3),
@@ -33,9 +34,10 @@ def _top_case(scores: np.ndarray, count: int) -> Case:
     rising = scores.argsort(kind="stable")
     falling = (-scores).argsort(kind="stable")
     marked = np.zeros(len(scores), dtype=bool)
-    smallest, late = marked.copy(), marked.copy()
+    smallest, late, one = marked.copy(), marked.copy(), marked.copy()
     smallest[rising[:count]] = True
     late[rising[len(scores) - count :]] = True
+    one[falling[0]] = True
     ranks = falling.argsort(kind="stable")
     mistakes = {
         "You keep the smallest scores: sort in falling order.": smallest,
@@ -47,6 +49,11 @@ def _top_case(scores: np.ndarray, count: int) -> Case:
         "You return the places of the patches: return a mask with True at these places.": falling[:count],
         "You return the l largest scores: return a mask of all n patches.": scores[falling[:count]],
         "You return ranks: keep the patches whose rank is below l.": ranks,
+        "You keep the largest score alone: keep the l largest.": one,
+        "You keep the first l patches, whatever their scores are.": np.arange(len(scores)) < count,
+        "You leave out the l-th largest score and all that equal it: `>` keeps those above it only.": (
+            scores > scores[falling[count - 1]]
+        ),
     }
     return Case((scores, count), right, f"for scores {show(scores)} and l={count}", mistakes)
 
@@ -85,6 +92,8 @@ def _gates_case(scores: np.ndarray, kept: np.ndarray) -> Case:
                 powers / (powers * kept).sum()
             ),
             "You forgot to divide: the gates must sum to 1.": powers * kept,
+            "You return the scores of the kept patches: take their softmax.": kept_scores,
+            "Your gates are all equal: a patch with a higher score has a larger gate.": kept / kept.sum(),
             "Gate 1 for every kept patch is eq. 3, separate training. Here it is the softmax of eq. 4.": kept,
         }
     about = f"for scores {show(scores)} with kept {kept.astype(int).tolist()}"
@@ -126,6 +135,7 @@ def _token_case(scores: np.ndarray, count: int) -> Case:
         "You set the scores that are not picked to 0, and exp(0) = 1 still counts: set them to minus infinity.": (
             (tensor * mask).softmax(-1).numpy()
         ),
+        "Your gates are all equal: a higher score has a larger gate.": mask.numpy() / count,
     }
     about = f"with {count} expert{'s' if count > 1 else ''} a patch and exp(scores) {show(np.exp(scores))}"
     return Case((scores, count), right, about, mistakes)
@@ -151,7 +161,9 @@ def _switch_case(scores: np.ndarray, noise: np.ndarray) -> Case:
     mask, gates = routing.switch(tensor, push)
     right = gates.numpy()
     mistakes = {
-        "You choose without the noise: take the argmax of score plus noise.": routing.switch(tensor)[1].numpy(),
+        "The noise does not change your choice: take the argmax of score plus noise.": routing.switch(tensor)[
+            1
+        ].numpy(),
         "Your gate contains the noise: choose with it, then take the softmax of the scores alone.": (
             ((tensor + push).softmax(-1) * mask).numpy()
         ),
@@ -205,11 +217,15 @@ def _output_case(about: str, patches: Any, routers: Any, neurons: Any, outputs: 
     products = np.einsum("srd,nd->srn", neurons, patches)
     active = np.maximum(products, 0)
 
-    def summed(values: np.ndarray, weights: np.ndarray, pooled: float = count) -> float:
-        return float(np.einsum("sr,srn,sn->", outputs / pooled, values, weights))
+    def each(values: np.ndarray, weights: np.ndarray, pooled: float = count) -> np.ndarray:
+        return np.asarray(np.einsum("sr,srn,sn->srn", outputs / pooled, values, weights))
 
-    n = len(patches)
+    def summed(values: np.ndarray, weights: np.ndarray, pooled: float = count) -> float:
+        return float(each(values, weights, pooled).sum())
+
+    n, parts = len(patches), each(active, gates)  # of f, by expert, neuron and patch
     right = summed(active, gates)
+    best = routing.expert_choice(tensor[None, :, None], 1)[0][0, :, 0].numpy()
     pooled_first = np.maximum(np.einsum("srn,sn->sr", products, gates), 0)
     mistakes = {
         "You left out 1/l: eq. 1 weighs each neuron with a/l.": summed(active, gates, 1),
@@ -225,5 +241,11 @@ def _output_case(about: str, patches: Any, routers: Any, neurons: Any, outputs: 
         ),
         "You left out the output weights a.": float(np.einsum("srn,sn->", active, gates) / count),
         "You return sign(f): return f itself.": float(np.sign(right)),
+        "You take the mean over the experts: eq. 1 adds them up.": right / len(routers),
+        "You take the mean over the neurons of an expert: eq. 1 adds them up.": right / outputs.shape[1],
+        "You use each expert's best patch alone: it keeps l of them.": summed(active, best),
+        "You return one number an expert: add them up.": parts.sum((1, 2)),
+        **one_only("expert", parts[0].sum(), parts[-1].sum()),
+        **one_only("neuron of each expert", parts[:, 0].sum(), parts[:, -1].sum()),
     }
     return Case((patches, routers, neurons, outputs, count), right, about, mistakes)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.exercises.verdict import Case, Verdict, judge
+from moe_lab.exercises.cases import Case, one_only
+from moe_lab.exercises.verdict import Verdict, judge
 
 
 def check_expert_step(expert_step: object) -> Verdict:
@@ -48,6 +49,10 @@ def _step_case(about: str, rate: float, filters: Any, gradient: Any) -> Case:
         "You left out the learning rate.": filters - over((1, 2)) / rate,
         "You divide by the sum of the absolute values: the length is the root of the sum of squares.": filters
         - rate * gradient / np.maximum(np.abs(gradient).sum(axis=(1, 2), keepdims=True), 1e-300),
+        "The first expert alone has moved: does your function return inside its loop?": np.vstack(
+            (right[:1], filters[1:])
+        ),
+        "The last expert alone has moved: all of them move.": np.vstack((filters[:-1], right[-1:])),
     }
     return Case((filters, gradient, rate), right, about, mistakes)
 
@@ -100,6 +105,7 @@ def _entropy_case(about: str, counts: Any) -> Case:
         "You divide by log K: eq. 6.1 does not.": right / np.log(len(dispatch)),
         "You forgot to divide by the number of samples.": right * total,
         "You return one number an expert: weigh them by the experts' shares of the samples and add up.": each,
+        **one_only("expert", load[0] * each[0], load[-1] * each[-1]),
     }
     return Case((dispatch,), right, about, mistakes)
 
@@ -116,7 +122,7 @@ def check_error_share(error_share: object) -> Verdict:
     cases = [
         _share_case("for plus (1, 1, 2), minus (-1, -2, -1), center (-1.5, 1, -1.5)", *three),
         _share_case("for 3 random clusters", *generator.normal(size=(3, 3))),
-        _share_case("for 5 random clusters", *generator.normal(size=(3, 5))),
+        _share_case("for 9 random clusters", *generator.normal(size=(3, 9))),
         _share_case("for an f that is 0 everywhere", [0, 0, 0], [0, 0, 0], [0, 0, 0]),
         _share_case("for f(+-v_k) = +-(2 - 3^-k), f(c_k) = 1.5 3^-k", 2 - powers, powers - 2, 1.5 * powers),
     ]
@@ -143,7 +149,7 @@ def _share_case(about: str, plus: Any, minus: Any, center: Any) -> Case:
     def wrong(values: np.ndarray, where: np.ndarray) -> float:
         return float((values <= 0)[where].mean())
 
-    right = margins(k)
+    right, noise = margins(k), np.where(epsilon > 0, up[other], down[other])
     mistakes = {
         "You do not count y F = 0: no answer is no right answer, so the rule is y F <= 0.": float(
             (right < 0)[differ].mean()
@@ -157,7 +163,14 @@ def _share_case(about: str, plus: Any, minus: Any, center: Any) -> Case:
         "You took y = +1 only: both labels are equally likely.": wrong(right, differ & (y > 0)),
         "You forgot the label: a sample is wrong where y F <= 0, not where F <= 0.": wrong(y * right, differ),
         "You count the wrong ones: divide by their number, 4 K (K - 1).": float((right <= 0)[differ].sum()),
-        "You took epsilon + 1 as its sign: epsilon = -1 is f(-alpha v_k').": wrong(margins(k, epsilon * 0 + 1), differ),
+        "You took epsilon = +1 only: it is -1 as often.": wrong(right, differ & (epsilon > 0)),
+        "You took epsilon = -1 only: it is +1 as often.": wrong(right, differ & (epsilon < 0)),
+        "You took y = -1 only: both labels are equally likely.": wrong(right, differ & (y < 0)),
+        "You left out the feature f(y alpha v_k).": wrong(y * (middle[k] + noise), differ),
+        "You left out the noise f(epsilon alpha v_k').": wrong(right - y * noise, differ),
+        "You took the cluster k' = k + 1 alone: it is any other one.": wrong(right, other == (k + 1) % kinds),
+        **one_only("cluster k", *(wrong(right, differ & (k == one)) for one in (0, kinds - 1))),
+        **one_only("other cluster k'", *(wrong(right, differ & (other == one)) for one in (0, kinds - 1))),
     }
     return Case((up, down, middle), wrong(right, differ), about, mistakes)
 
@@ -197,9 +210,13 @@ def _mixture_case(about: str, noise: np.ndarray, patches: Any, routers: Any, fil
     products = np.einsum("mjd,pd->mjp", filters, patches)
     experts = (products**3).sum((1, 2))
     gates, chosen, quiet = softmax(scores), int((scores + noise).argmax()), int(scores.argmax())
+    mean = scores / len(patches)
+    of_mean = int((mean + noise).argmax())
     right = float(gates[chosen] * experts[chosen])
     mistakes = {
-        "You choose without the noise: the expert is the argmax of h + r.": float(gates[quiet] * experts[quiet]),
+        "The noise does not change your choice: the expert is the argmax of h + r.": float(
+            gates[quiet] * experts[quiet]
+        ),
         "Your gate contains the noise: it is the softmax of h alone.": float(
             softmax(scores + noise)[chosen] * experts[chosen]
         ),
@@ -218,7 +235,13 @@ def _mixture_case(about: str, noise: np.ndarray, patches: Any, routers: Any, fil
         "You take the mean over the patches: eq. 3.1 has the sum.": right / len(patches),
         "You take the mean over the filters: eq. 3.1 has the sum.": right / filters.shape[1],
         "You return sign(F): return F itself.": float(np.sign(right)),
+        "You cube after summing over the filters: each filter is cubed by itself.": float(
+            gates[chosen] * (products.sum(1) ** 3).sum(1)[chosen]
+        ),
+        "You score the mean of the patches: a score is <theta_m, sum of x_p>.": float(
+            softmax(mean)[of_mean] * experts[of_mean]
+        ),
+        **one_only("patch", *(float(gates[chosen] * (products**3).sum(1)[chosen, p]) for p in (0, -1))),
+        **one_only("filter", *(float(gates[chosen] * (products**3).sum(2)[chosen, j]) for j in (0, -1))),
     }
-    if quiet == chosen or not noise.any():
-        mistakes = {hint: value for hint, value in mistakes.items() if not hint.startswith("You choose without")}
     return Case((patches, routers, filters, noise), right, about, mistakes)

@@ -1,9 +1,10 @@
 """Judges an exercise: compares the learner's function with known cases, and gives a hint where it is wrong.
 
 A check never raises on a wrong, unfinished or crashing answer, so a notebook runs from top to bottom whatever its
-exercise cells hold. Each case lists the results of typical mistakes: an answer that equals one of them gets its hint.
-Another wrong answer gets a second hint, the formula and where the result is off, and only the next one is told the
-right result.
+exercise cells hold. Each case lists the results of typical mistakes: a function that gives those of one of them in
+every case gets its hint. One case alone would not do: in a small one two mistakes can give the same number. Another
+wrong answer gets a second hint, the formula and where the result is off, and only the next one is told the right
+result.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 import copy
 import html
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+
+from moe_lab.exercises.cases import ABSOLUTE, RELATIVE, Case, hint_at, numbers_of, same
 
 State = Literal["right", "wrong", "open"]
 
@@ -26,7 +29,6 @@ _wrong_results: dict[str, list[bytes]] = {}
 _IMPORTS = {"np": "import numpy as np", "numpy": "import numpy", "torch": "import torch"}
 _OF_TORCH = re.compile(r"Tensor|numpy\.ndarray, dim=|unexpected keyword argument '(dim|descending|keepdim)'")
 """What Python says where a learner calls torch's functions with NumPy arrays, or NumPy's as if they were torch's."""
-_RELATIVE, _ABSOLUTE = 1e-5, 1e-6  # loose enough for float32, far below what any mistake changes
 
 
 @dataclass(frozen=True)
@@ -62,23 +64,6 @@ def ruled(shown: str, colour: str) -> str:
     return f"<div style='border-left:4px solid {colour};padding:2px 10px;max-width:60em'>{shown}</div>"
 
 
-@dataclass(frozen=True)
-class Case:
-    """One call of the learner's function.
-
-    Attributes:
-      arguments: what it is called with (copies, so that it may change them).
-      expected: what it must return.
-      about: the call in words, such as "with scores (1, 3, 3) and l=2".
-      mistakes: hint -> what the mistake behind that hint returns here.
-    """
-
-    arguments: tuple[Any, ...]
-    expected: Any
-    about: str
-    mistakes: Mapping[str, Any] = field(default_factory=dict)
-
-
 def judge(
     exercise: str,
     function: object,
@@ -101,20 +86,30 @@ def judge(
         return _open(exercise)
     if not callable(function):
         return Verdict(exercise, "wrong", f"The check takes your function itself, {exercise}, without brackets.")
-    for position, case in enumerate(cases):
-        try:
-            with np.errstate(all="ignore"):
-                answer = function(*copy.deepcopy(case.arguments))
-        except Exception as error:  # a learner's error is explained, not passed on
-            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            told = f"Your function stopped {case.about}: {reason}"
-            return Verdict(exercise, "wrong", " ".join(filter(None, (told, _advice(error, case.arguments)))))
-        if answer is None and position == 0:
+    answers: list[Any] = []
+    for case in cases:
+        answers.append(_answer(function, case))
+        if answers[0] is None:
             return _open(exercise)
-        trouble = _trouble(answer, case, formula, not_finite)
-        if trouble is not None:
+    for place, (case, answer) in enumerate(zip(cases, answers, strict=True)):
+        if isinstance(answer, Exception):
+            reason = f"{type(answer).__name__}: {answer}" if str(answer) else type(answer).__name__
+            told = f"Your function stopped {case.about}: {reason}"
+            return Verdict(exercise, "wrong", " ".join(filter(None, (told, _advice(answer, case.arguments)))))
+        if not same(numbers_of(answer), numbers_of(case.expected)):
+            hint = hint_at(place, cases, answers, function)
+            trouble = _trouble(answer, case, hint, formula, not_finite)
             return Verdict(exercise, "wrong", _so_far(exercise, answer, trouble))
     return Verdict(exercise, "right", praise)
+
+
+def _answer(function: Callable[..., Any], case: Case) -> Any:
+    """What the learner's function returns for a case, or the error that stopped it."""
+    try:
+        with np.errstate(all="ignore"):
+            return function(*copy.deepcopy(case.arguments))
+    except Exception as error:  # a learner's error is explained, not passed on
+        return error
 
 
 def _advice(error: Exception, arguments: Sequence[Any]) -> str:
@@ -130,7 +125,7 @@ def _advice(error: Exception, arguments: Sequence[Any]) -> str:
 
 def _so_far(exercise: str, answer: Any, hints: Sequence[str]) -> str:
     """Returns as many hints as there were different wrong results; the same cell run again gets no new one."""
-    found = _numbers(answer)
+    found = numbers_of(answer)
     result, earlier = b"" if found is None else found.tobytes(), _wrong_results.setdefault(exercise, [])
     if result not in earlier:
         earlier.append(result)
@@ -142,22 +137,23 @@ def _so_far(exercise: str, answer: Any, hints: Sequence[str]) -> str:
 
 
 def _open(exercise: str) -> Verdict:
-    return Verdict(exercise, "open", "Not yet answered: your function returns None. Fill it in and run the cell again.")
+    told = "Not yet answered: your function returns None. Fill it in, `return` its result, and run the cell again."
+    return Verdict(exercise, "open", told)
 
 
-def _trouble(answer: Any, case: Case, formula: str, not_finite: str) -> Sequence[str] | None:
-    """Returns hints on a wrong answer, each more explicit than the one before; None for a right one."""
+def _trouble(answer: Any, case: Case, hint: str, formula: str, not_finite: str) -> Sequence[str]:
+    """Returns hints on a wrong answer, each more explicit than the one before.
+
+    `hint` is at the mistake that explains it, if one does.
+    """
     if answer is None:
         return [f"Your function returns None {case.about}: is there a path without a return?"]
-    found, expected = _numbers(answer), _numbers(case.expected)
+    found, expected = numbers_of(answer), numbers_of(case.expected)
     if found is None or expected is None:
         return [f"Your function must return numbers: got {type(answer).__name__} {case.about}."]
-    if _same(found, expected):
-        return None
     result = f"Your result {case.about} is {show(found)}."
-    for hint, mistaken in case.mistakes.items():
-        if _same(found, _numbers(mistaken)):
-            return [f"{hint} {result}", *_answers(found, expected, formula)]
+    if hint:
+        return [f"{hint} {result}", *_answers(found, expected, formula)]
     if found.shape != expected.shape:
         wanted = f"an array of shape {expected.shape}" if expected.shape else "one number"
         given = f"shape {found.shape}" if found.shape else "one number"
@@ -178,7 +174,7 @@ def _place(found: np.ndarray, expected: np.ndarray) -> str:
     if found.shape != expected.shape:
         return f"It should have the shape {expected.shape}." if expected.shape else "It should be one number."
     scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0)) or 1.0
-    off = ~np.isclose(found, expected, rtol=_RELATIVE, atol=_ABSOLUTE * scale, equal_nan=True)
+    off = ~np.isclose(found, expected, rtol=RELATIVE, atol=ABSOLUTE * scale, equal_nan=True)
     first = tuple(int(place) for place in np.argwhere(off)[0])
     size = "too large" if found[first] > expected[first] else "too small"
     if np.isnan(found[first]) or np.isnan(expected[first]):
@@ -187,23 +183,6 @@ def _place(found: np.ndarray, expected: np.ndarray) -> str:
         return f"That is {size}."
     place = ", ".join(str(index) for index in first)
     return f"{off.sum()} of {off.size} numbers are off; the first is at [{place}], which is {size}."
-
-
-def _numbers(answer: Any) -> np.ndarray | None:
-    """An answer (a number, list, array or tensor) as an array of floats; None for anything else."""
-    detached = answer.detach().cpu() if hasattr(answer, "detach") else answer
-    try:
-        return np.asarray(detached, dtype=np.float64)
-    except (TypeError, ValueError):
-        return None
-
-
-def _same(found: np.ndarray | None, expected: np.ndarray | None) -> bool:
-    if found is None or expected is None or found.shape != expected.shape:
-        return False
-    finite = expected[np.isfinite(expected)]
-    scale = float(np.abs(finite).max(initial=0)) or 1.0
-    return bool(np.allclose(found, expected, rtol=_RELATIVE, atol=_ABSOLUTE * scale))
 
 
 def show(array: Any) -> str:

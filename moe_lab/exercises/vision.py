@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from moe_lab.exercises.verdict import Case, Verdict, judge
+from moe_lab.exercises.cases import Case, one_only
+from moe_lab.exercises.verdict import Verdict, judge
 from moe_lab.vision.rotation.data import TurnTask
 
 
@@ -48,6 +49,8 @@ def _kept_case(about: str, kept: Any, inside: Any) -> Case:
         "This is the share outside the object.": 1 - right,
         "You return one number an expert: add up over the experts, too.": both.sum((0, 2))
         / np.maximum(chosen.sum((0, 2)), 1),
+        **one_only("image", *(float(both[i].sum() / chosen[i].sum()) for i in (0, -1))),
+        **one_only("expert", *(float(both[:, s].sum() / chosen[:, s].sum()) for s in (0, -1))),
     }
     return Case((chosen, object_), right, about, mistakes)
 
@@ -102,7 +105,7 @@ def check_paired_gain(paired_gain: object) -> Verdict:
     generator = np.random.default_rng(83)
     difficulty = generator.normal(size=12)
     cases = [
-        _paired_case("for three trials", [0.92, 0.90, 0.91], [0.94, 0.86, 0.92]),
+        _paired_case("for three trials", [0.92, 0.91, 0.90], [0.94, 0.92, 0.86]),
         _paired_case("for two trials", [0.8, 0.5], [0.7, 0.5]),
         _paired_case(
             "where trials differ far more than models", difficulty + 0.1, difficulty + 0.03 * generator.normal(size=12)
@@ -133,6 +136,10 @@ def _paired_case(about: str, study: Any, control: Any) -> Case:
         "You subtract the wrong way round: a gain is study - control.": [-mean, error],
         "You take the median: take the mean.": [float(np.median(gains)), error],
         "You return the mean alone: its error says whether to believe it.": mean,
+        "You add up the gains: take their mean.": [gains.sum(), error],
+        "You return the error alone: the mean comes first.": error,
+        "You have the two exchanged: the mean comes first.": [error, mean],
+        **one_only("gain", [gains[0], error], [gains[-1], error]),
     }
     return Case((first, second), np.array([mean, error]), about, mistakes)
 
@@ -160,17 +167,20 @@ def _turned_case(about: str, count: int, seed: int, rows: slice) -> Case:
     labels = np.asarray(drawn.labels[0, rows], dtype=float)
     mistakes = {
         "Your answers are reversed: 1 is turned.": 1 - labels,
-        "You call every digit turned.": np.ones(len(labels)),
         "You call no digit turned. Look at the values of a pixel: before turning they are multiples of 1/16.": np.zeros(
             len(labels)
         ),
         "You return how many are turned: return an answer for every image.": labels.sum(),
+        "You look at the pixel in the middle alone: look at all of them.": _off_grid(images)[:, 4, 4],
+        "You call every digit turned.": np.ones(len(labels)),
     }
-    return Case((images,), labels, about, {hint: wrong for hint, wrong in mistakes.items() if _differs(wrong, labels)})
+    return Case((images,), labels, about, mistakes)
 
 
-def _differs(one: Any, other: Any) -> bool:
-    return np.shape(one) != np.shape(other) or not np.array_equal(one, other)
+def _off_grid(images: np.ndarray) -> np.ndarray:
+    """Where 16 times a pixel is no whole number."""
+    levels = 16 * images
+    return np.asarray(np.abs(levels - levels.round()) > 1e-3)
 
 
 def check_gates_after_pruning(gates_after_pruning: object) -> Verdict:
@@ -179,7 +189,7 @@ def check_gates_after_pruning(gates_after_pruning: object) -> Verdict:
     scores (E,) are the router's, stays (E,) is True where an expert stays, count is K; rerouted is True or False.
     """
     generator = np.random.default_rng(87)
-    some = np.array([True, False, True, True, False, True, False, True])
+    some = np.array([True, False, True, True, False, True, True, False])
     cases = [
         _pruned_case("for scores (3, 2, 1, 0) without expert 1, silently", [3, 2, 1, 0], [0, 1, 1, 1], 2, False),
         _pruned_case("for the same, rerouted", [3, 2, 1, 0], [0, 1, 1, 1], 2, True),
@@ -207,7 +217,7 @@ def _pruned_case(about: str, scores: Any, stays: Any, count: int, rerouted: bool
     chosen = np.where(right > 0, powers, 0)
     few = np.where(first & kept, over_kept, 0)
     mistakes = {
-        "An expert that is gone has a gate: it answers nothing, so set its gate to 0.": np.where(first, over_all, 0),
+        "You leave `stays` out: an expert that is gone answers nothing.": np.where(first, over_all, 0),
         "You normalise the chosen gates again: here they are not, and need not add up to 1.": chosen / chosen.sum(),
         "You keep every gate: a token visits K experts.": over_kept if rerouted else np.where(kept, over_all, 0),
     }
@@ -219,6 +229,9 @@ def _pruned_case(about: str, scores: Any, stays: Any, count: int, rerouted: bool
         }
     else:
         mistakes |= {
+            "An expert that is gone has a gate: it answers nothing, so set its gate to 0.": np.where(
+                first, over_all, 0
+            ),
             "You reroute: silently the token chooses among all experts, and one that is gone answers 0.": again,
             "The softmax runs over those that stay: silently all routers stay, and gates are as before.": few,
         }

@@ -49,6 +49,13 @@ def _gradient(patches, router, neurons, outputs, count, y, v, *, all_gates=False
     return -y * v * total
 
 
+def _pull_of(patches, router, neurons, outputs, count, y, v, *, active=lambda z: np.maximum(z, 0), part=None):
+    kept = top_l(patches @ router, count)
+    g, s = gates(patches @ router, kept), active(patches @ neurons.T) @ outputs / count
+    each = -y * v * (g * (s - g @ s))[:, None] * patches
+    return each.sum(0) if part is None else each[kept][part]
+
+
 def _caught(kept, signal, labels):
     return kept[:, np.arange(len(labels)), signal]
 
@@ -71,6 +78,8 @@ WRONG = {
         "lost the sign": lambda w, o: np.abs(alignment(w, o)),
         "squared lengths": lambda w, o: w @ o.T / np.outer((w**2).sum(1), (o**2).sum(1)),
         "whole matrix": lambda w, o: w @ o.T / np.linalg.norm(w) / np.linalg.norm(o),
+        "lengths of columns": lambda w, o: w @ o.T / np.linalg.norm(w, axis=0)[:, None] / np.linalg.norm(o, axis=0),
+        "wrong axis": lambda w, o: w @ o.T / np.linalg.norm(w, axis=0) / np.linalg.norm(o, axis=0),
     },
     "coverage": {
         "any expert": lambda kept, signal, labels: _by_class(_caught(kept, signal, labels).any(0), labels),
@@ -85,6 +94,10 @@ WRONG = {
         "separate the classes": lambda *all: _caught(*all).mean(1).max(),
         "place of o only": lambda kept, signal, labels: [kept[:, labels == c].mean((1, 2)).max() for c in (0, 1)],
         "one expert for all": _same_expert,
+        "add up the experts": lambda *all: _by_class(_caught(*all), all[2]).sum(0),
+        "worst expert": lambda *all: _by_class(_caught(*all), all[2]).min(0),
+        "first expert alone": lambda kept, signal, labels: coverage(kept[:1], signal, labels),
+        "last expert alone": lambda kept, signal, labels: coverage(kept[-1:], signal, labels),
     },
     "router_gradient": {
         "sign is wrong": lambda *model: -_gradient(*model),
@@ -96,6 +109,9 @@ WRONG = {
         "softmax is over all patches": lambda *model: _gradient(*model, all_gates=True),
         "hold the gates fixed": lambda *model: _gradient(*model, fixed=True),
         "output weights": lambda x, w, n, a, count, y, v: _gradient(x, w, n, np.ones_like(a), count, y, v),
-        "exactly 0": lambda *model: _gradient(*model, fixed=model[4] == 1),
+        "left out the ReLU": lambda *model: _pull_of(*model, active=lambda z: z),
+        "mean over the patches": lambda *model: router_gradient(*model) / model[4],
+        "first kept patch alone": lambda *model: _pull_of(*model, part=0),
+        "last kept patch alone": lambda *model: _pull_of(*model, part=-1),
     },
 }

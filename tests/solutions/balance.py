@@ -56,16 +56,21 @@ WRONG = {
         "only the winners' gates": _winners_alone,
         "mean over the experts": lambda gates: np.mean(_shares(gates) * gates.mean(axis=0)),
         "one number an expert": lambda gates: gates.shape[1] * _shares(gates) * gates.mean(axis=0),
+        "first expert alone": lambda gates: gates.shape[1] * _shares(gates)[0] * gates[:, 0].mean(),
+        "last expert alone": lambda gates: gates.shape[1] * _shares(gates)[-1] * gates[:, -1].mean(),
     },
     "importance_loss": {
-        "This is CV": lambda gates: np.sqrt(importance_loss(gates)),
+        "This is CV:": lambda gates: np.sqrt(importance_loss(gates)),
         "This is the variance": lambda gates: gates.sum(axis=0).var(),
         "by the mean": lambda gates: gates.sum(axis=0).var() / gates.sum(axis=0).mean(),
         "by M - 1": lambda gates: gates.sum(axis=0).var(ddof=1) / gates.sum(axis=0).mean() ** 2,
         "exchanged the axes": lambda gates: importance_loss(gates.T),
-        "You count samples": lambda gates: _shares(gates).var() / _shares(gates).mean() ** 2,
+        "You count samples: importance": lambda gates: _shares(gates).var() / _shares(gates).mean() ** 2,
         "1 + CV^2": lambda gates: 1 + importance_loss(gates),
         "return the importance": lambda gates: gates.sum(axis=0),
+        "all gates, one by one": lambda gates: gates.var() / gates.mean() ** 2,
+        "first sample alone": lambda gates: importance_loss(gates[:1]),
+        "last sample alone": lambda gates: importance_loss(gates[-1:]),
     },
     "router_z_loss": {
         "forgot the square": lambda scores: np.logaddexp.reduce(scores, axis=1).mean(),
@@ -77,6 +82,9 @@ WRONG = {
         "exchanged the axes": lambda scores: router_z_loss(scores.T),
         "square the scores": lambda scores: np.mean(scores**2),
         "one number a sample": lambda scores: np.logaddexp.reduce(scores, axis=1) ** 2,
+        "square the largest score": lambda scores: np.mean(scores.max(axis=1) ** 2),
+        "first sample alone": lambda scores: router_z_loss(scores[:1]),
+        "last sample alone": lambda scores: router_z_loss(scores[-1:]),
         "exp(800) overflows": lambda scores: np.mean(np.log(np.exp(scores).sum(axis=1)) ** 2),
     },
     "moved_bias": {
@@ -86,6 +94,13 @@ WRONG = {
         "error in shares": lambda bias, scores, rate: _moved(bias, scores, rate / len(scores), turn=lambda e: e),
         "left out the rate": lambda bias, scores, rate: _moved(bias, scores, 1),
         "return the step": lambda bias, scores, rate: _moved(bias, scores, rate, first=0),
+        "first expert's bias alone": lambda bias, scores, rate: np.where(
+            np.arange(len(bias)) == 0, moved_bias(bias, scores, rate), bias
+        ),
+        "last expert's bias alone": lambda bias, scores, rate: np.where(
+            np.arange(len(bias)) == len(bias) - 1, moved_bias(bias, scores, rate), bias
+        ),
+        "smallest score plus bias": lambda bias, scores, rate: 2 * bias + moved_bias(-bias, -scores, rate),
         "the mean or less": lambda bias, scores, rate: _moved(
             bias, scores, rate, turn=lambda error: np.where(error >= 0, 1, -1)
         ),

@@ -41,15 +41,29 @@ def _gradient(weights, loss):
     return weights - sgd_step(weights, loss, 1.0)
 
 
+def _along(scores, mask, dim):
+    return torch.where(mask, scores, -torch.inf).softmax(dim).nan_to_num()
+
+
+def _not_kept(scores, count, dim):
+    mask = torch.zeros_like(scores, dtype=torch.bool)
+    mask.scatter(dim, scores.topk(count, dim=dim).indices, True)
+    return mask
+
+
 WRONG = {
     "router_scores": {
         "Your axes are (sample, patch, expert)": lambda x, w: x @ w.T,
         "gates already": lambda x, w: router_scores(x, w).softmax(-1),
         "gives a cosine": lambda x, w: router_scores(x / x.norm(dim=2, keepdim=True), w / w.norm(dim=1, keepdim=True)),
         "average over the patches": lambda x, w: router_scores(x, w).mean(2),
+        "mean over d": lambda x, w: (w[None, :, None] * x[:, None]).mean(-1),
+        "add up the routers": lambda x, w: x @ w.sum(0),
     },
     "chosen": {
         "along the other axis": lambda scores, count, dim: chosen(scores, count, 1 if dim == -1 else -1),
+        "along axis 1": lambda scores, count, dim: chosen(scores, count, 1),
+        "along the last axis": lambda scores, count, dim: chosen(scores, count, -1),
         "smallest scores": lambda scores, count, dim: chosen(-scores, count, dim),
         "the places of the largest": lambda scores, count, dim: scores.topk(count, dim=dim).indices,
         "the largest scores themselves": lambda scores, count, dim: scores.topk(count, dim=dim).values,
@@ -58,15 +72,17 @@ WRONG = {
         "a whole sample at once": lambda scores, count, dim: (
             scores >= scores.flatten(1).topk(count).values[:, -1, None, None]
         ),
+        "`scatter` returns a new mask": _not_kept,
+        "largest score alone": lambda scores, count, dim: chosen(scores, 1, dim),
     },
     "softmax_gates": {
         "over all scores: only": lambda scores, mask, dim: scores.softmax(dim),
         "sums to less than 1": lambda scores, mask, dim: scores.softmax(dim) * mask,
         "exp(0) = 1 still counts": lambda scores, mask, dim: (scores * mask).softmax(dim),
         "forgot to divide": lambda scores, mask, dim: scores.exp() * mask,
-        "along the other axis": lambda scores, mask, dim: (
-            torch.where(mask, scores, -torch.inf).softmax(1 if dim == -1 else -1).nan_to_num()
-        ),
+        "along the other axis": lambda scores, mask, dim: _along(scores, mask, 1 if dim == -1 else -1),
+        "along axis 1": lambda scores, mask, dim: _along(scores, mask, 1),
+        "along the last axis": lambda scores, mask, dim: _along(scores, mask, -1),
         "all equal": lambda scores, mask, dim: mask / mask.sum(dim, keepdim=True),
         "subtracts the largest": lambda scores, mask, dim: scores.exp() * mask / (scores.exp() * mask).sum(dim, True),
     },
@@ -77,6 +93,9 @@ WRONG = {
         "average over the neurons": lambda x, w, a: expert_outputs(x, w, a / a.shape[1]),
         "Your axes are (sample, patch, expert)": lambda x, w, a: expert_outputs(x, w, a).transpose(1, 2),
         "sum over the patches already": lambda x, w, a: expert_outputs(x, w, a).sum(2),
+        "sum over the experts already": lambda x, w, a: expert_outputs(x, w, a).sum(1),
+        "first neuron alone": lambda x, w, a: expert_outputs(x, w[:, :1], a[:, :1]),
+        "last neuron alone": lambda x, w, a: expert_outputs(x, w[:, -1:], a[:, -1:]),
     },
     "mixture": {
         "left out 1/l": lambda gates, values, kept: mixture(gates, values, 1),
@@ -87,6 +106,12 @@ WRONG = {
         "over the experts alone": lambda gates, values, kept: (gates * values).sum(1) / kept,
         "over the samples too": lambda gates, values, kept: mixture(gates, values, kept).sum(),
         "return f itself": lambda gates, values, kept: mixture(gates, values, kept).sign(),
+        "mean over experts and patches": lambda gates, values, kept: (gates * values).flatten(1).mean(1) / kept,
+        "mean over the experts:": lambda gates, values, kept: mixture(gates, values, kept) / gates.shape[1],
+        "first expert alone": lambda gates, values, kept: mixture(gates[:, :1], values[:, :1], kept),
+        "last expert alone": lambda gates, values, kept: mixture(gates[:, -1:], values[:, -1:], kept),
+        "first patch alone": lambda gates, values, kept: mixture(gates[..., :1], values[..., :1], kept),
+        "last patch alone": lambda gates, values, kept: mixture(gates[..., -1:], values[..., -1:], kept),
     },
     "logistic_loss": {
         "The sign is wrong": lambda f, y: logistic_loss(-f, y),
@@ -97,6 +122,9 @@ WRONG = {
         "squared error": lambda f, y: ((f - y) ** 2).mean(),
         "share of errors": lambda f, y: (f.sign() != y).double().mean(),
         "mean chance of an error": lambda f, y: (1 / (1 + (y * f).exp())).mean(),
+        "logarithm after the mean": lambda f, y: (1 + (-y * f).exp()).mean().log(),
+        "first sample alone": lambda f, y: logistic_loss(f[:1], y[:1]),
+        "last sample alone": lambda f, y: logistic_loss(f[-1:], y[-1:]),
         "softplus(z) is log(1 + exp(z))": lambda f, y: (1 + (-y * f).exp()).log().mean(),
     },
     "sgd_step": {

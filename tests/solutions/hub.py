@@ -98,6 +98,8 @@ WRONG = {
         "smallest scores": _careless_gates(choose=lambda score, top: np.argsort(score)[:top]),
         "not to all that are left": lambda scores, kept, top: [softmax(score[kept]) for score in scores],
         "left out the softmax": _bare_scores,
+        "all equal": lambda scores, kept, top: (rerouted_gates(scores, kept, top) > 0) / top,
+        "forgot to divide": lambda scores, kept, top: (rerouted_gates(scores, kept, top) > 0) * np.exp(scores[:, kept]),
     },
     "costs": {
         "two ways exchanged": _changed(lambda table, *_: table[[0, 2, 1]]),
@@ -111,6 +113,7 @@ WRONG = {
             )
         ),
         "a row for each way": _changed(lambda table, *_: table.T),
+        "one expert for a token": lambda expert, rest, experts, kept, top: costs(expert, rest, experts, kept, 1),
         "gone from memory too": _changed(lambda table, *_: _edited(table, {2: [table[0, 0], table[2, 1]]})),
     },
     "advantage": {
@@ -126,6 +129,14 @@ WRONG = {
         "count draws as runs": _draw_by_draw,
         "lost the pairs": _unpaired,
         "the best draw": _against_the_best,
+        "sum of the draws": lambda criterion, random: advantage(criterion, random.sum(axis=1, keepdims=True)),
+        "first draw alone": lambda criterion, random: advantage(criterion, random[:, :1]),
+        "add up the differences": lambda criterion, random: [
+            _gained(criterion, random).sum(),
+            advantage(criterion, random)[1],
+        ],
+        "first run alone": lambda criterion, random: [_gained(criterion, random)[0], advantage(criterion, random)[1]],
+        "last run alone": lambda criterion, random: [_gained(criterion, random)[-1], advantage(criterion, random)[1]],
         "the mean alone": lambda criterion, random: _gained(criterion, random).mean(),
         "a t value": lambda criterion, random: np.divide(*advantage(criterion, random)),
     },

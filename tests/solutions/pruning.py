@@ -136,6 +136,11 @@ WRONG = {
         "a share of rho": _kept_share,
         "round the number of pruned experts up": _keeps(count=lambda lost: int(np.ceil(lost - 1e-9))),
         "numbers of experts": _keeps(answer=np.flatnonzero),
+        "to the nearest": _keeps(count=lambda lost: round(lost)),
+        "no - expert": lambda scores, signs, rho: kept_experts(scores, signs, rho) & (signs > 0),
+        "no + expert": lambda scores, signs, rho: kept_experts(scores, signs, rho) & (signs < 0),
+        "prune the + experts alone": lambda scores, signs, rho: kept_experts(scores, signs, rho) | (signs < 0),
+        "prune the - experts alone": lambda scores, signs, rho: kept_experts(scores, signs, rho) | (signs > 0),
     },
     "pruned_output": {
         "left the pruned experts in": _careless_output(stays=lambda kept: np.ones_like(kept)),
@@ -150,16 +155,23 @@ WRONG = {
         "left out the gates": _careless_output(gate=lambda score, chosen, kept: np.ones(len(chosen))),
         "average over the tokens": lambda *layer: pruned_output(*layer) / len(layer[0]),
         "one number a token": _by_token,
+        "best expert of each token": _careless_output(
+            gate=lambda score, chosen, kept: softmax(score[chosen]) * (chosen == score.argmax())
+        ),
+        "first token alone": lambda scores, values, *rest: pruned_output(scores[:1], values[:1], *rest),
+        "last token alone": lambda scores, values, *rest: pruned_output(scores[-1:], values[-1:], *rest),
     },
     "importance_score": {
         "share of tokens won alone": lambda gates: _wins(gates).mean(axis=0),
         "mean gate alone": lambda gates: _conf(gates, _wins(gates)),
-        "in both": lambda gates: (gates > 0).mean(axis=0) * _conf(gates, gates > 0),
+        "You count every token": lambda gates: (gates > 0).mean(axis=0) * _conf(gates, gates > 0),
         "Your mean gate is over every token": lambda gates: _wins(gates).mean(axis=0) * _conf(gates, gates > 0),
         "Your share counts every token": lambda gates: (gates > 0).mean(axis=0) * _conf(gates, _wins(gates)),
         "over all tokens": lambda gates: _wins(gates).mean(axis=0) * (gates * _wins(gates)).mean(axis=0),
         "number of tokens": lambda gates: importance_score(gates) * len(gates),
         "axes are exchanged": lambda gates: importance_score(gates.T),
+        "first token alone": lambda gates: importance_score(gates[:1]) / len(gates),
+        "last token alone": lambda gates: importance_score(gates[-1:]) / len(gates),
         "wins no token": _without_care,
     },
 }

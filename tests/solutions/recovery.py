@@ -74,10 +74,7 @@ def _p3(cube=lambda m, s, j: m[3, j] + 3 * s**2 * m[1, j], square=lambda m, s, j
 
 
 def _printed(moments, sigma):
-    root = np.sqrt(2 / np.pi)
-    right = p3_coefficients(moments, sigma)
-    kinked = np.isclose(moments[1, 0], root / 2)
-    return np.array([-3 * root, 3 * (4 / np.pi - sigma**2 - 1)]) if kinked else right
+    return np.array([-3 * np.sqrt(2 / np.pi), 3 * (4 / np.pi - sigma**2 - 1)])
 
 
 def _posterior(gate=1, square=lambda e: e**2, variance=lambda s: 2 * s**2, sign=-1):
@@ -152,8 +149,8 @@ WRONG = {
         "derivative's": lambda x, a: -third_score(x, a),
     },
     "e_step": {
-        "left out the gate": _posterior(gate=0),
-        "left out y": _posterior(sign=0),
+        "not depend on the gates": _posterior(gate=0),
+        "not depend on y": _posterior(sign=0),
         "sigma where": _posterior(variance=lambda s: 2 * s),
         "the 2 of": _posterior(variance=lambda s: s**2),
         "left out sigma": _posterior(variance=lambda s: 2),
@@ -161,6 +158,7 @@ WRONG = {
         "square of the residual": _posterior(square=abs),
         "over the samples": _over_samples,
         "do not sum to 1": _unnormalised,
+        "forgot to divide": lambda x, y, a, w, sigma: np.exp(x @ w.T - (y[:, None] - x @ a.T) ** 2 / (2 * sigma**2)),
         "axes are exchanged": lambda *model: e_step(*model).T,
         "scores themselves": _raw_scores,
         "largest exponent": _naive,

@@ -73,8 +73,11 @@ WRONG = {
         "more than l patches": lambda scores, count: scores >= np.sort(scores)[-count],
         "highest index": lambda scores, count: _mask_of(np.argsort(scores, kind="stable")[-count:], len(scores)),
         "return the places": lambda scores, count: np.argsort(-scores, kind="stable")[:count],
-        "return the l largest scores": lambda scores, count: np.sort(scores)[::-1][:count],
+        "You return the l largest scores": lambda scores, count: np.sort(scores)[::-1][:count],
         "return ranks": lambda scores, count: np.argsort(np.argsort(-scores, kind="stable")),
+        "largest score alone": lambda scores, count: _mask_of(np.argmax(scores), len(scores)),
+        "the first l patches": lambda scores, count: _mask_of(slice(count), len(scores)),
+        "leave out the l-th": lambda scores, count: scores > np.sort(scores)[-count],
     },
     "gates": {
         "sum to 1 over all patches": lambda scores, kept: softmax(scores),
@@ -84,6 +87,8 @@ WRONG = {
         "exp(0) = 1 still counts": lambda scores, kept: softmax(scores * kept),
         "Dropped patches must have gate 0": lambda scores, kept: np.exp(scores) / np.exp(scores[kept]).sum(),
         "forgot to divide": lambda scores, kept: np.exp(scores) * kept,
+        "the scores of the kept": lambda scores, kept: np.where(kept, scores, 0),
+        "all equal": lambda scores, kept: kept / np.sum(kept),
         "eq. 3, separate training": lambda scores, kept: kept.astype(float),
         "subtract the largest kept score": lambda scores, kept: np.exp(scores) * kept / np.exp(scores[kept]).sum(),
     },
@@ -99,9 +104,10 @@ WRONG = {
         "ties to the highest expert": lambda scores, count: token_choice(scores[:, ::-1], count)[:, ::-1],
         "is transposed": lambda scores, count: token_choice(scores, count).T,
         "exp(0) = 1 still counts": lambda scores, count: softmax(scores * (token_choice(scores, count) > 0)),
+        "all equal": lambda scores, count: (token_choice(scores, count) > 0) / count,
     },
     "switch": {
-        "without the noise": lambda scores, noise: switch(scores, 0 * noise),
+        "noise does not change your choice": lambda scores, noise: switch(scores, 0 * noise),
         "gate contains the noise": _noisy_gate,
         "Your gate is 1": lambda scores, noise: switch(scores, noise) > 0,
         "keeps one expert a sample": lambda scores, noise: softmax(scores),
@@ -122,5 +128,15 @@ WRONG = {
             (np.maximum(own @ x.T @ gates(x @ router, top_l(x @ router, count)), 0) @ weights) / count
             for router, own, weights in zip(w, v, a, strict=True)
         ),
+        "mean over the experts": lambda x, w, v, a, count: output(x, w, v, a, count) / len(w),
+        "mean over the neurons": lambda x, w, v, a, count: output(x, w, v, a, count) / len(a[0]),
+        "best patch alone": _careless_output(gate=lambda scores, kept: top_l(scores, 1).astype(float)),
+        "one number an expert": lambda x, w, v, a, count: [
+            output(x, w[s : s + 1], v[s : s + 1], a[s : s + 1], count) for s in range(len(w))
+        ],
+        "first expert alone": lambda x, w, v, a, count: output(x, w[:1], v[:1], a[:1], count),
+        "last expert alone": lambda x, w, v, a, count: output(x, w[-1:], v[-1:], a[-1:], count),
+        "first neuron of each": lambda x, w, v, a, count: output(x, w, v[:, :1], a[:, :1], count),
+        "last neuron of each": lambda x, w, v, a, count: output(x, w, v[:, -1:], a[:, -1:], count),
     },
 }

@@ -41,7 +41,7 @@ def _first(success, samples, level):
 
 def _place(success, samples, level):
     needed = samples_needed(success, samples, level)
-    return int(np.searchsorted(samples, needed)) if math.isfinite(needed) else -1
+    return int(np.searchsorted(samples, needed)) if math.isfinite(needed) else math.inf
 
 
 WRONG = {
@@ -53,13 +53,23 @@ WRONG = {
         "count over all samples": lambda *task: 1 + max(side.sum() for side in _sides(*task)),
         "mean over samples": lambda *task: 1 + max(side.mean() for side in _sides(*task)),
         "best sample": lambda *task: 1 + min(side.min() for side in _sides(*task)),
+        "compare their difference": lambda q, o_1, o_2, threshold: (
+            1 + max((q @ o > threshold).sum(axis=1).max() for o in (o_1, o_2))
+        ),
+        "leans at all": lambda q, o_1, o_2, threshold: l_star(q, o_1, o_2, 0),
+        "first sample alone": lambda q, *rest: l_star(q[:1], *rest),
+        "last sample alone": lambda q, *rest: l_star(q[-1:], *rest),
     },
     "delta": {
         "forgot the squares": lambda d, r: 1 / (1 - max(d, r)),
         "before squaring": lambda d, r: 1 / (1 - max(d, r) ** 2),
-        "The worst overlap counts": lambda d, r: 1 / (1 - min(d**2, r**2)),
+        "smaller square": lambda d, r: 1 / (1 - min(d**2, r**2)),
         "one over it": lambda d, r: 1 - max(d**2, r**2),
-        "or only one of the two": lambda d, r: 1 / (1 - d**2),
+        "delta_d alone": lambda d, r: 1 / (1 - d**2),
+        "delta_r alone": lambda d, r: 1 / (1 - r**2),
+        "add up the squares": lambda d, r: 1 / (1 - (d**2 + r**2)),
+        "absolute values": lambda d, r: 1 / (1 - max(abs(d), abs(r))),
+        "return the larger square": lambda d, r: max(d**2, r**2),
     },
     "samples_needed": {
         "the first N that reaches": _first,
@@ -68,6 +78,9 @@ WRONG = {
         "return np.inf": lambda success, samples, level: min(samples_needed(success, samples, level), samples[-1]),
         "all trials succeed": lambda success, samples, level: samples_needed(success, samples, 1.0),
         "One success is not enough": lambda success, samples, level: samples_needed(success, samples, 1e-9),
+        "the share of trials that succeed": lambda success, samples, level: success.mean(axis=1),
+        "first trial alone": lambda success, samples, level: samples_needed(success[:, :1], samples, level),
+        "last trial alone": lambda success, samples, level: samples_needed(success[:, -1:], samples, level),
     },
     "sample_ratios": {
         "turned round": lambda n, count, k: [1 / ratio for ratio in sample_ratios(n, count, k)],

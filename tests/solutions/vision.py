@@ -117,6 +117,10 @@ WRONG = {
         "the number of kept patches in the object": lambda kept, inside: (kept * inside[:, None]).sum(),
         "share outside the object": lambda kept, inside: 1 - kept_in_object(kept, inside),
         "one number an expert": lambda kept, inside: (kept * inside[:, None]).sum((0, 2)) / kept.sum((0, 2)),
+        "first image alone": lambda kept, inside: kept_in_object(kept[:1], inside[:1]),
+        "last image alone": lambda kept, inside: kept_in_object(kept[-1:], inside[-1:]),
+        "first expert alone": lambda kept, inside: kept_in_object(kept[:, :1], inside),
+        "last expert alone": lambda kept, inside: kept_in_object(kept[:, -1:], inside),
     },
     "gates_over_all": {
         "This is eq. 5": _eq_5,
@@ -146,8 +150,16 @@ WRONG = {
         "wrong way round": lambda study, control: paired_gain(control, study),
         "take the median": lambda study, control: (np.median(study - control), paired_gain(study, control)[1]),
         "return the mean alone": lambda study, control: (study - control).mean(),
+        "add up the gains": lambda study, control: ((study - control).sum(), paired_gain(study, control)[1]),
+        "return the error alone": lambda study, control: paired_gain(study, control)[1],
+        "the two exchanged": lambda study, control: paired_gain(study, control)[::-1],
+        "first gain alone": lambda study, control: ((study - control)[0], paired_gain(study, control)[1]),
+        "last gain alone": lambda study, control: ((study - control)[-1], paired_gain(study, control)[1]),
     },
     "gates_after_pruning": {
+        "leave `stays` out": lambda scores, stays, count, rerouted: gates_after_pruning(
+            scores, np.ones_like(stays), count, rerouted
+        ),
         "You reroute": lambda scores, stays, count, rerouted: gates_after_pruning(scores, stays, count, True),
         "leave the experts out": lambda scores, stays, count, rerouted: gates_after_pruning(
             scores, stays, count, False
@@ -164,5 +176,6 @@ WRONG = {
         "every digit turned": lambda images: np.ones(len(images)),
         "no digit turned": lambda images: np.zeros(len(images)),
         "how many are turned": lambda images: is_turned(images).sum(),
+        "pixel in the middle": lambda images: is_turned(images[:, 4:5, 4:5]),
     },
 }

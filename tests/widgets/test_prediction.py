@@ -89,19 +89,26 @@ def test_buttons_keep_what_is_chosen_and_begin_with_it(shown: list[dict[str, Any
     assert again.box.children[1].index == 2
 
 
-def test_the_verdict_stands_below_the_buttons_too_until_another_is_chosen(
+def test_the_verdict_stands_below_the_buttons_too_and_ends_the_choice(
     shown: list[dict[str, Any]], question: str
 ) -> None:
     asked = predict(question, OPTIONS)
-    assert asked.seen("a").seen == "the largest", "compared before it is shown"
     asked._ipython_display_()
     _, radios, said = asked.box.children
+    asked.seen("a")
+    assert "You made no prediction" in said.value and not radios.disabled
     radios.index = 1
+    assert "Saved: b. Run the next cell." in said.value and "it was" not in said.value
     found = asked.seen("a", "1 < 2.")
-    assert "it was “the largest”. Take a minute: why? 1 &lt; 2." in said.value
     assert found.sentence.startswith("You predicted “the smallest”")
-    radios.index = 2
-    assert "Saved: c. Run the next cell." in said.value and "it was" not in said.value
+    asked._ipython_display_()
+    for _, buttons, words in ((None, radios, said), asked.box.children):
+        assert buttons.disabled, "the verdict is on the answer that it names"
+        assert "it was “the largest”. Take a minute: why? 1 &lt; 2." in words.value and "Saved" not in words.value
+    anew = predict(question, OPTIONS)
+    anew._ipython_display_()
+    _, radios, said = anew.box.children
+    assert not radios.disabled and "Saved: b. Run the next cell." in said.value, "the cell of the question ran again"
 
 
 def test_without_a_page_it_is_a_list(

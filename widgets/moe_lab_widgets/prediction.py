@@ -19,13 +19,15 @@ from moe_lab_widgets.engine.threads import headless
 class PredictionBox(Prediction):
     """A `Prediction` with radio buttons, which Tab reaches and Space chooses; a list where there is no page.
 
-    What was seen is shown below the buttons too.
+    What was seen is shown below the buttons too. An answer that has been compared is kept and the buttons are greyed: a
+    change would be no prediction, and the verdict would be on another answer.
 
     Attributes:
       box: the widgets of the latest cell that showed it; None before that.
     """
 
     box: w.VBox | None = None
+    _found: Comparison | None = None
 
     def _ipython_display_(self) -> None:
         plain = {"text/plain": repr(self), "text/html": self._repr_html_()}
@@ -40,15 +42,18 @@ class PredictionBox(Prediction):
 
     def seen(self, outcome: str | float, why: str = "") -> Comparison:
         """Compares the answer with what was seen; see `Prediction.seen`."""
-        found = super().seen(outcome, why)
+        self._found = super().seen(outcome, why)
         if self.box is not None:
-            self.box.children[-1].value = _said(found.sentence)
-        return found
+            _, radios, said = self.box.children
+            radios.disabled = self._compared()
+            said.value = _said(self._state() if self._compared() else self._found.sentence)
+        return self._found
 
     def _made(self) -> w.VBox:
         options = [(f"{letter}) {text}", letter) for letter, text in self.options.items()]
         place = list(self.options).index(self.chosen) if self.chosen else None
-        radios = w.RadioButtons(options=options, index=place, layout={"width": "auto", "height": "auto"})
+        layout = {"width": "auto", "height": "auto"}
+        radios = w.RadioButtons(options=options, index=place, disabled=self._compared(), layout=layout)
         said = w.HTML(_said(self._state()))
 
         def keep(change: Mapping[str, Any]) -> None:
@@ -62,7 +67,13 @@ class PredictionBox(Prediction):
         heard_at_once(made)
         return made
 
+    def _compared(self) -> bool:
+        """Whether there is a verdict on an answer."""
+        return self._found is not None and bool(self._found.chosen)
+
     def _state(self) -> str:
+        if self._found is not None and self._compared():
+            return f"{self._found.sentence} (To predict anew, run this cell again.)"
         if self.chosen:
             return f"Saved: {self.chosen}. Run the next cell."
         return "Pick one, or skip it: later cells run either way."

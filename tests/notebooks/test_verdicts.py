@@ -1,0 +1,59 @@
+"""A verdict on a prediction is on the settings of its question, whatever a Lab shows by then."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+import pytest
+
+from moe_lab_widgets import RouterAlignmentLab, predict
+from tests.notebooks.test_notebooks import NOTEBOOKS, ROOT, cells, stored
+
+
+def compared(path):
+    """The cells of a notebook that compare a prediction, with their outputs."""
+    return [cell for cell in stored(path) if "compare" in cell.metadata.get("tags", ())]
+
+
+def labs(path):
+    """The names under which a notebook keeps its Labs."""
+    made = [node for node in ast.walk(ast.parse("\n".join(cells(path, "code")))) if isinstance(node, ast.Assign)]
+    calls = [(node.targets, node.value.func) for node in made if isinstance(node.value, ast.Call)]
+    return {target.id for targets, made in calls if getattr(made, "id", "").endswith("Lab") for target in targets}
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_verdict_reads_a_lab(path):
+    for cell in compared(path):
+        used = {node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)}
+        assert not used & labs(path), f"its sliders may stand anywhere by then:\n{cell.source}"
+
+
+def test_some_notebooks_have_labs():
+    assert sum(labs(path) == {"lab"} for path in NOTEBOOKS) >= 10
+
+
+@pytest.mark.parametrize("name", ["00_start_here", "02_router_alignment"])
+def test_the_verdict_on_the_first_run_of_a_lab_is_what_the_lab_shows_at_its_end(name, monkeypatch):
+    """The numbers of the cell, run where no Lab is, against those of the Lab as it opens."""
+    monkeypatch.setenv("MOE_LAB_HEADLESS", "1")
+    monkeypatch.setenv("MOE_LAB_BUDGET", "900")  # seconds, so that the Lab trains to its end
+    cell, *_ = compared(ROOT / "notebooks" / f"{name}.ipynb")
+    asked = predict(f"{name}?", ["one", "another", "neither"])
+    known: dict[str, Any] = {"SEED": 0, "prediction": asked}
+    exec("from moe_lab import final\nfrom moe_lab.patch_routing import CNN, DigitTask, JointMoE, train", known)
+    *_, last = ast.parse(cell.source).body
+    exec(cell.source, known)
+    said = eval(ast.unparse(last), known).why
+    assert cell.outputs[0].data["text/plain"].endswith(said)
+    lab = RouterAlignmentLab(seed=0)
+    lab.wait()
+    record = lab.records[-1]
+    lab.close()
+    if name == "00_start_here":
+        shown = [100 * record.of(run)["test_accuracy"].mean() for run in ("joint", "cnn")]
+        np.testing.assert_allclose((known["ours"], known["theirs"]), shown, atol=0.05)
+    else:
+        np.testing.assert_allclose(known["cosines"], record["alignment"], atol=1e-3)
