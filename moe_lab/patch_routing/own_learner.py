@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.core.config import require
+from moe_lab.core.numbers import finite_array
 from moe_lab.patch_routing.batch import Rows
 from moe_lab.patch_routing.data import Samples
 from moe_lab.patch_routing.learner import Setting
@@ -48,7 +49,7 @@ class OwnLearner(PatchLearner):
         flat = [value.reshape(len(rows), -1) for value in trained.values()]
         self.weights = setting.tensor(np.concatenate(flat, axis=1))
         self.rules = OwnRules(
-            {name: setting.tensor(np.asarray(initial[name], dtype=float)) for name in self.model.frozen},
+            {name: setting.tensor(initial[name]) for name in self.model.frozen},
             setting.tensor(rows.learning_rate)[:, None, None],
         )
         experts = self._try_out()
@@ -120,4 +121,4 @@ def _stacked(drawn: list[Any], frozen: tuple[str, ...]) -> dict[str, np.ndarray]
     require(same, "initial must give every trial weights of the same names and shapes", names=names)
     fits = set(frozen) < set(names)
     require(fits, "frozen must name some of the weights that initial returns, and not all", frozen=frozen, names=names)
-    return {name: np.stack([np.asarray(part[name], dtype=float) for part in drawn]) for name in names}
+    return {name: np.stack([finite_array(f"the initial {name}", part[name]) for part in drawn]) for name in names}

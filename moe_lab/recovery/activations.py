@@ -66,13 +66,17 @@ ACTIVATIONS = {
 }
 
 
-def activation_of(g: str | Activation) -> Activation:
+def activation_of(g: str | Activation, called: str = "g") -> Activation:
     """Returns the activation of this name, or the given Activation itself.
+
+    Args:
+      called: what the user calls g.
 
     Raises:
       ValueError: the name is unknown.
     """
     if isinstance(g, Activation):
         return g
-    require(g in ACTIVATIONS, f"g must be one of {', '.join(ACTIVATIONS)}, or an Activation", g=g)
+    known = isinstance(g, str) and g in ACTIVATIONS
+    require(known, f"{called} must be one of {', '.join(ACTIVATIONS)}, or an Activation", **{called: g})
     return ACTIVATIONS[g]
