@@ -140,7 +140,7 @@ class ArrayTask(ArrayConfig):
         """
         check_balance(samples, self.classes)
         self.check(samples, split)
-        bank = torch.empty(len(trials), samples * self.patches, self.dimension, dtype=dtype)
+        bank = torch.empty(len(trials), samples * self.patches, self.dimension, dtype=dtype, device="cpu")
         indices = []
         for trial, own in zip(trials, bank, strict=True):
             trained, tested = self.divided(trial, seed)

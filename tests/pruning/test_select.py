@@ -83,7 +83,7 @@ def test_no_score_ranks_last():
 
 @pytest.mark.parametrize("share", [1, 1.0, -0.1, 1.5, math.nan, math.inf, True, "half", None])
 def test_rho_is_a_share_below_one(share):
-    sentence = r"^rho, the share of experts pruned, must be at least 0 and less than 1: got rho="
+    sentence = r"^rho must be at least 0 and less than 1: got rho="
     with pytest.raises(ValueError, match=sentence + repr(share).replace(".", r"\.") + "$"):
         unchecked(pruned_counts)(share, (4, 4))
 
