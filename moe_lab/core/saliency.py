@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
@@ -184,9 +185,9 @@ def pruned_count(share: Any, size: int, called: str = "share") -> int:  # any: w
       ValueError: the share is not in [0, 1).
     """
     given = plain_number(share)
-    real = isinstance(given, Real) and not isinstance(given, bool)
+    real = isinstance(given, Real | Decimal) and not isinstance(given, bool)
     require(real and 0 <= given < 1, f"{called} must be at least 0 and less than 1", **{called: share})
-    return min(size - 1, math.floor(given * size + _SLACK))
+    return min(size - 1, math.floor(float(given) * size + _SLACK))
 
 
 def _norm(vectors: Tensor) -> Tensor:

@@ -76,11 +76,10 @@ class ArrayTask(ArrayConfig):
         check_counted("y", self.y)
         counts = np.bincount(self.y).tolist()
         require(len(counts) >= 2, "y must hold two or more classes", y=list(range(len(counts))))
-        require(min(counts) >= 2, "each class must have two samples, one of them for the test", counts=counts)
+        require(min(counts) >= 2, "each class must have two samples, one of them for the test", samples=counts)
         if self.signal is not None:
-            least, largest = int(self.signal.min()), int(self.signal.max())
-            rule = f"signal must count the {self.patches} patches from 0"
-            require(least >= 0 and largest < self.patches, rule, least=least, largest=largest)
+            outside = self.signal[(self.signal < 0) | (self.signal >= self.patches)][:5].tolist()
+            require(not outside, f"signal must count the {self.patches} patches from 0", signal=outside)
         return self
 
     @property
