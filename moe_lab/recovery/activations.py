@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,7 +67,7 @@ ACTIVATIONS = {
 }
 
 
-def activation_of(g: str | Activation, called: str = "g") -> Activation:
+def activation_of(g: Any, called: str = "g") -> Activation:  # any: what is none is refused
     """Returns the activation of this name, or the given Activation itself.
 
     Args:

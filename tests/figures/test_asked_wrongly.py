@@ -82,7 +82,7 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
     (lambda: of_tokens.criteria(start="planned"), "start must be 'planted', 'random', .*got start='planned'"),
     (lambda: of_tokens.criteria(routing="switch"), "routing must be 'expert-choice' or 'token-choice'"),
     (lambda: of_tokens.criteria(rho=1.0), "rho must be at least 0 and less than 1"),
-    (lambda: of_tokens.criteria(rho=(0.5, -0.1)), "rho, .*got rho=-0.1"),
+    (lambda: of_tokens.criteria(rho=(0.5, -0.1)), r"^rho must be .*: got rho=-0.1"),
     (lambda: of_tokens.criteria(rho=float("nan")), "axis rho must be finite"),
     (lambda: of_tokens.criteria(criteria="luck"), "a criterion must be one of .*got criterion='luck'"),
     (lambda: of_tokens.criteria(fine_tuning_steps=-1), "fine_tuning_steps must be a whole number >= 0"),
