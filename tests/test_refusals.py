@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from moe_lab import patch_routing, pruning, specialization
 from moe_lab.core.arrays import ArrayConfig
 from moe_lab.core.config import Config, ConfigError, RunConfig
+from moe_lab.core.errors import UserError
 from moe_lab.core.sentences import brief, shown
+from moe_lab.core.sweep import sweep
 from moe_lab.core.words import with_article
+from moe_lab.drawing.routing_plots import gate_table
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, SeparateMoE
+from moe_lab.patch_routing.own import OwnModel, Routed
 from moe_lab.patch_routing.theory import Sizes
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock, landscape
 from moe_lab.recovery.gridlock import JointEM, Spectral
+from moe_lab.recovery.gridlock.estimator import MixtureOfExpertsRegressor
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE
 from moe_lab.vision import CifarRotateTask, PatchWRN, QuadrantTask, SmallCNN, TurnTask, VehiclesTask, patches, rotation
@@ -33,6 +40,7 @@ from moe_lab.vision.images import CifarTask, ImageTask
 from moe_lab.vision.run import ImageRun
 from moe_lab.vision.vmoe.config import VMoEConfig
 from tests.helpers.effort import THOROUGH
+from tests.helpers.strange import NO_NUMBERS, OF_THE_SAME_NUMBERS
 
 NAN, INF = float("nan"), float("inf")
 PARTS: dict[type[Config], dict[str, Any]] = {
@@ -285,6 +293,17 @@ TOGETHER: list[tuple[type[Config], dict[str, Any], str]] = [
         r"delta_d must be greater than -1/\(classes - 1\), .*: got delta_d=",
     ),
     (PatternTask, {"dimension": 5, "classes": 4}, r"dimension \(d\) must be at least classes \(c\) \+ 2, .*: got d=5"),
+    (PatternTask, {"spurious": 0.5, "distractors": 15}, r"with spurious .*: got rho=0.5, n=16, distractors=15"),
+    (
+        PatternTask,
+        {"spurious": 0.5, "pattern_sets": 3},
+        r"with spurious .* pattern_sets .*: got rho=0.5, p=3, c=2",
+    ),
+    (
+        VMoEConfig,
+        {"capacity_factor": 1e-11, "capacity_ceil_or_round": "round"},
+        r"capacity_factor must give an expert .*: got capacity_factor=1e-11, S=",
+    ),
     (PatternTask, {"pattern_sets": 2}, r"pattern_sets \(p\) must be greater than classes \(c\), .*: got p=2, c=2"),
     (JointMoE, {"experts": 7}, r"neurons \(m\) must be divisible by experts \(k\), .*: got m=40, k=7"),
     (Sizes, {"patches_per_expert": 20}, r"patches_per_expert \(l\) must be at most patches \(n\): got l=20, n=16"),
@@ -365,7 +384,7 @@ CALLS: list[tuple[type[Config], dict[str, Any], str]] = [
     (
         PATCHES,
         {"model": SeparateMoE(neurons=15)},
-        r"neurons \(m\) must be divisible by experts \(k\), .*: got m=15, k=2",
+        r"neurons \(m\) must be divisible by classes \(c\), .*: got m=15, c=2",
     ),
     (
         PATCHES,
@@ -381,11 +400,19 @@ CALLS: list[tuple[type[Config], dict[str, Any], str]] = [
     (CLUSTERS, {"model": SingleExpert(activation="relu"), "signal_basis": True}, f"{NO_BASIS}'relu', biases=True"),
     (TOKENS, {"model": TokenMoE(top=9), "task": SMALL}, r"top .* tokens \(n\) where experts choose: got l=9, n=8"),
     (TOKENS, {"model": TokenMoE(experts=4)}, r"important experts must leave at least one .*: got important=2, k=4"),
-    (TOKENS, {"model": TokenMoE(experts=40), "task": SMALL}, r"each of the other .* the d - 2: got others=36, d=20"),
+    (
+        TOKENS,
+        {"model": TokenMoE(experts=40), "task": SMALL},
+        r"experts .k. .* at most .*: got k=40, important=2, d=20",
+    ),
     (TOKENS, {"model": TokenMoE(experts=6), "start": BranchStart(tasks=4)}, r"experts .* two per .*: got k=6, tasks=4"),
     (TOKENS, {"task": SMALL, "start": BranchStart(tasks=10)}, r"the pre-training tasks .* \(d\): got tasks=10, d=20"),
     (TOKENS, {"task": TokenTask(pair=4), "start": BranchStart(tasks=4)}, "pair must be one of .*: got pair=4, tasks=4"),
-    (TOKENS, {"model": TOKEN_CHOICE, "start": BranchStart(tasks=5)}, r"top .* smallest branch .*: got l=5, branch=4"),
+    (
+        TOKENS,
+        {"model": TOKEN_CHOICE, "start": BranchStart(tasks=5)},
+        r"top .* the 4 experts of .*: got l=5, k=",
+    ),
     (
         TOKENS,
         {"start": BranchStart(tokens=4)},
@@ -506,3 +533,87 @@ def test_there_is_no_signal_basis_for_these_activations(activation, biases):
     samples = ClusterTask().sample(5, trials=[0], seed=0)
     with pytest.raises(ValueError, match=rf"^signal_basis needs .*: got activation='{activation}', biases={biases}$"):
         Layer(samples, activation, torch.ones(2), biases, signal_basis=True)
+
+
+# --- arrays -----------------------------------------------------------------------------------------------------------
+
+
+class _Given(OwnModel):
+    """A linear function, with an array of the user's as a weight that it does not use."""
+
+    @classmethod
+    def initial_of(cls, array: Any) -> None:
+        class Model(cls):  # type: ignore[misc,valid-type]
+            def initial(self, trial, seed, sizes):
+                return {"x": array, "w": np.ones((sizes.outputs, sizes.patches, sizes.dimension))}
+
+            def forward(self, weights, patches):
+                return Routed((weights["w"][:, :, None] * patches[:, None]).sum((-1, -2)))
+
+        next(patch_routing.train(Model(), PatternTask(), samples=40, trials=2, epochs=1, test_samples=40))
+
+
+def _swept(array: Any) -> None:
+    list(sweep(lambda points, trials, seed: {"x": array}, {"axis": (1, 2)}, trials=2))
+
+
+PLACES: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "patch_routing.ArrayTask": ("x", lambda x: patch_routing.ArrayTask(x=[x] * 4, y=[0, 1, 0, 1])),
+    "specialization.ArrayTask": ("x", lambda x: specialization.ArrayTask(x=x, y=[-1, 1])),
+    "labels": ("y", lambda x: specialization.ArrayTask(x=[[1.0], [2.0]], y=x)),
+    "clusters": ("cluster", lambda x: specialization.ArrayTask(x=[[1.0], [2.0]], y=[-1, 1], cluster=x)),
+    "places": ("signal", lambda x: patch_routing.ArrayTask(x=[[[1.0]]] * 4, y=[0, 1, 0, 1], signal=x)),
+    "weights": ("the initial x", _Given.initial_of),
+    "a sweep": ("x", _swept),
+    "a table of gates": ("gates", lambda x: gate_table(Figure().add_subplot(), x)),
+}
+"""Where users give arrays, and what they call them there."""
+NOT_FINITE = ("NaN", "infinite")
+
+
+@pytest.mark.parametrize("form", NO_NUMBERS)
+@pytest.mark.parametrize("place", PLACES)
+def test_arrays_that_carry_more_than_numbers_are_refused_everywhere(place, form):
+    (name, give), (make, rule) = PLACES[place], NO_NUMBERS[form]
+    if place == "a sweep" and form in NOT_FINITE:
+        give(make(np.abs(np.array([[0.0, 1.0], [2.0, 3.0]]))))  # measures of trials that diverged
+        return
+    with pytest.raises(UserError) as raised:
+        give(make(np.array([[0.0, 1.0], [2.0, 3.0]])))
+    head, _ = rule.split(": got ")
+    if form == "a mapping":
+        head = "(be an array of|hold) numbers"
+    pattern = f"{name} must {head.replace('(fill', '.fill')}: got "
+    assert re.search(pattern, str(raised.value)), str(raised.value)
+    assert "\n" not in str(raised.value) and len(str(raised.value)) <= 300
+
+
+@pytest.mark.parametrize("form", OF_THE_SAME_NUMBERS)
+def test_every_form_of_an_array_is_the_same_task(form):
+    x = np.array([[0.0, 1.0], [2.0, -3.0]])
+    given_ = OF_THE_SAME_NUMBERS[form](x)
+    assert specialization.ArrayTask(x=given_, y=[-1, 1]) == specialization.ArrayTask(x=x, y=[-1, 1])
+    tasks = [patch_routing.ArrayTask(x=[part] * 4, y=[0, 1, 0, 1]) for part in (given_, x)]
+    assert tasks[0] == tasks[1]
+
+
+@pytest.mark.parametrize("form", NO_NUMBERS)
+def test_the_estimator_refuses_what_is_no_array_of_numbers(form):
+    """With scikit-learn's words where scikit-learn refuses by itself."""
+    x = np.array([[0.0, 1.0], [2.0, 3.0]])
+    wrong, model = NO_NUMBERS[form][0](x), MixtureOfExpertsRegressor(1, method="joint-em", random_state=0)
+    with pytest.raises((ValueError, TypeError)):
+        model.fit(wrong, x[:, 0])
+    with pytest.raises((ValueError, TypeError)):
+        model.fit(x, wrong)
+    model.fit(x, x[:, 0])
+    with pytest.raises((ValueError, TypeError)):
+        model.predict(wrong)
+
+
+@pytest.mark.parametrize("form", [form for form in OF_THE_SAME_NUMBERS if form != "a Series of arrays"])
+def test_the_estimator_computes_the_same_of_every_form(form):
+    x, model = np.array([[0.0, 1.0], [2.0, -3.0]]), MixtureOfExpertsRegressor(1, method="joint-em", random_state=0)
+    wanted = model.fit(x, x[:, 0]).predict(x)
+    given_ = OF_THE_SAME_NUMBERS[form](x)
+    np.testing.assert_array_equal(model.fit(given_, x[:, 0]).predict(given_), wanted)

@@ -15,6 +15,7 @@ import torch
 from moe_lab import __version__
 from moe_lab.core.config import Config, require
 from moe_lab.core.devices import device_label
+from moe_lab.core.numbers import plain_number
 
 if TYPE_CHECKING:
     import xarray
@@ -79,7 +80,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return tuple(plain(item) for item in value)
     if isinstance(value, np.generic):
-        return value.item()
+        return plain_number(value)
     return str(value) if isinstance(value, PurePath) else value
 
 

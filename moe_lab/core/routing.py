@@ -21,7 +21,6 @@ from moe_lab.core.graphs import on_accelerator
 Scores = Float[Tensor, "*rows n"]
 Mask = Bool[Tensor, "*rows n"]
 Count = int | Tensor  # one number, or (trials,) integers
-_NO_UNDERFLOW = 60.0  # exp(-60) is a normal number in float32
 
 
 class Scratch:
@@ -61,9 +60,18 @@ def top_mask(scores: Num[Tensor, "*rows n"], count: Count) -> Mask:
     Raises:
       ValueError: count is not between 1 and n, or is not one number per trial.
     """
+    return marked(scores, count, "count", "scores")
+
+
+def marked(scores: Num[Tensor, "*rows n"], count: Count, called: str, of: str) -> Mask:
+    """Computes `top_mask` for functions of other words: `called` is what count is called there, `of` what scores are.
+
+    Raises:
+      ValueError: in these words.
+    """
     scores = scores.detach().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf)
-    counts = _checked(scores, count)
-    if counts is not None and scores.dtype in (torch.float32, torch.float64):
+    counts = _checked(scores, count, called, of)
+    if counts is not None and scores.dtype in (torch.float32, torch.float64, torch.int64):
         reached, smallest = _by_vector_sort(scores.numpy(), counts)
         if np.count_nonzero(reached) == sum(counts) * (reached.size // (len(counts) * scores.shape[-1])):
             return torch.from_numpy(reached)  # no ties at the threshold
@@ -90,7 +98,7 @@ def _by_vector_sort(scores: np.ndarray, counts: Sequence[int]) -> tuple[np.ndarr
     return scores >= threshold, threshold
 
 
-def _checked(scores: Tensor, count: Count) -> list[int] | None:
+def _checked(scores: Tensor, count: Count, called: str, of: str) -> list[int] | None:
     """Returns the counts as Python integers, or None if reading them would synchronize with a device.
 
     Raises:
@@ -101,17 +109,16 @@ def _checked(scores: Tensor, count: Count) -> list[int] | None:
     else:
         require(
             count.shape == scores.shape[:1] and scores.ndim > 1 and not count.is_floating_point(),
-            "count must be one whole number, or one per trial",
-            count=tuple(count.shape),
-            scores=tuple(scores.shape),
+            f"{called} must be one whole number, or one per trial",
+            **{called: tuple(count.shape), "scores": tuple(scores.shape)},
         )
         if on_accelerator(count.device):
             return None
         counts = count.tolist()
     low, high, n = min(counts, default=1), max(counts, default=1), scores.shape[-1]
     if counts:
-        rule = "count must be between 1 and the number of scores (n)"
-        require(low >= 1 and high <= n, rule, count=low if low < 1 else high, n=n)
+        rule = f"{called} must be between 1 and the number of {of}"
+        require(low >= 1 and high <= n, rule, **{called: low if low < 1 else high, of: n})
     return None if on_accelerator(scores.device) else counts or None
 
 
@@ -145,88 +152,8 @@ def expert_choice(scores: Scores, patches_per_expert: Count) -> tuple[Mask, Scor
 
     References: pmoe2023, eq. 1 and 4.
     """
-    mask = top_mask(scores, patches_per_expert)
-    return mask, _softmax_over(scores, mask)
-
-
-def expert_choice_of_counts(
-    scores: Float[Tensor, "T k d"],
-    counts: Float[Tensor, "T d N"],
-    tokens_per_expert: int,
-    width: int,
-    scratch: Scratch | None = None,
-) -> tuple[Int[Tensor, "T k W"], Float[Tensor, "T k W N"]]:
-    """Computes `expert_choice` for samples given by the number of copies of each pattern.
-
-    An expert takes copies of the patterns in order of descending score until it has l tokens, so that only its first W
-    patterns matter; W is doubled until every expert has l tokens. Equal scores of different patterns are ordered by the
-    patterns' indices.
-
-    >>> scores, counts = torch.tensor([[[0.0, 2.0, 1.0]]]).log(), torch.tensor([[[1.0], [0.0], [3.0]]])
-    >>> order, gates = expert_choice_of_counts(scores, counts, 2, 3)
-    >>> order.flatten().tolist(), gates.flatten().tolist()
-    ([1, 2, 0], [0.0, 1.0, 0.0])
-
-    Args:
-      scores: (trials, experts, d) routing values of each expert for each pattern.
-      counts: (trials, d, N) copies of each pattern in each sample; sums to n >= l over the patterns.
-      tokens_per_expert: l.
-      width: initial W.
-      scratch: buffers to use; the returned gates are one of them.
-
-    Returns:
-      order: (trials, experts, W) the patterns in order of descending score.
-      gates: (trials, experts, W, N) the sum of G over the expert's copies of each of these patterns.
-
-    References: pruning2024, eq. 4.
-    """
-    order = sorted_patches(scores) if on_accelerator(scores.device) else _sorted_on_cpu(scores)
-    order, taken = _take_copies(order, counts, tokens_per_expert, width, Scratch() if scratch is None else scratch)
-    descending = scores.gather(2, order)[..., None]
-    reference = descending[:, :, :1]
-    underflows = descending[:, :, 0] - descending[:, :, -1] >= _NO_UNDERFLOW
-    if on_accelerator(scores.device) or bool(underflows.any()):
-        largest_taken = descending.masked_fill(taken == 0, -torch.inf).amax(2, keepdim=True)
-        reference = torch.where(underflows[..., None], largest_taken, reference)
-    gates = taken.mul_((descending - reference).clamp_(max=0).exp_())  # scores above the reference have no copies
-    return order, gates.div_(gates.sum(2, keepdim=True))
-
-
-def _take_copies(
-    order: Int[Tensor, "T k d"], counts: Float[Tensor, "T d N"], tokens_per_expert: int, width: int, scratch: Scratch
-) -> tuple[Int[Tensor, "T k W"], Float[Tensor, "T k W N"]]:
-    """Takes l copies for each expert and sample; returns the patterns considered and the copies taken of each.
-
-    On an accelerator W = d from the beginning, because testing whether W suffices would synchronize with the host.
-    """
-    trials, experts, d = order.shape
-    rows = order + torch.arange(0, trials * d, d, device=order.device)[:, None, None]
-    width = d if on_accelerator(order.device) else min(width, d)
-    while True:
-        shape = trials, experts, width, counts.shape[2]
-        copies, cumulative = scratch("copies", counts, *shape), scratch("cumulative", counts, *shape)
-        flat = copies.view(trials * experts * width, -1)
-        torch.index_select(counts.reshape(trials * d, -1), 0, rows[..., :width].flatten(), out=flat)
-        torch.cumsum(copies, 2, out=cumulative).clamp_(max=tokens_per_expert)
-        if width == d or bool((cumulative[:, :, -1] >= tokens_per_expert).all()):
-            break
-        width = min(2 * width, d)
-    taken = copies  # reuses the buffer
-    taken[:, :, 0] = cumulative[:, :, 0]
-    torch.sub(cumulative[:, :, 1:], cumulative[:, :, :-1], out=taken[:, :, 1:])
-    return order[..., :width], taken
-
-
-def _sorted_on_cpu(scores: Float[Tensor, "T k d"]) -> Int[Tensor, "T k d"]:
-    """`sorted_patches`, 8 times as fast in float32: one vector sort of integers that encode score and index."""
-    if scores.dtype != torch.float32:
-        return sorted_patches(scores)
-    ranked = scores.detach().nan_to_num(nan=-torch.inf, posinf=torch.inf, neginf=-torch.inf).numpy()
-    bits = (0.0 - ranked).view(np.int32).astype(np.int64)  # 0.0 - x has no -0.0, which would not equal 0.0
-    bits = np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
-    keys = (bits << 32) | np.arange(scores.shape[-1])
-    keys.sort(axis=-1)
-    return torch.from_numpy(keys & 0xFFFFFFFF)
+    mask = marked(scores, patches_per_expert, "patches_per_expert", "patches")
+    return mask, softmax_over(scores, mask)
 
 
 def token_choice(scores: Scores, experts_per_token: Count) -> tuple[Mask, Scores]:
@@ -251,8 +178,8 @@ def token_choice(scores: Scores, experts_per_token: Count) -> tuple[Mask, Scores
 
     References: pruning2024, section 3.
     """
-    mask = top_mask(scores, experts_per_token)
-    return mask, _softmax_over(scores, mask)
+    mask = marked(scores, experts_per_token, "experts_per_token", "experts")
+    return mask, softmax_over(scores, mask)
 
 
 def switch(scores: Scores, noise: Tensor | None = None) -> tuple[Mask, Scores]:
@@ -273,7 +200,7 @@ def switch(scores: Scores, noise: Tensor | None = None) -> tuple[Mask, Scores]:
     References: chen2022, section 3.
     """
     mask = top_mask(scores if noise is None else (scores + noise).expand(scores.shape), 1)
-    return mask, scores.softmax(dim=-1) * mask
+    return mask, softmax_before(scores, mask)
 
 
 def sorted_patches(scores: Num[Tensor, "*rows n"]) -> Int[Tensor, "*rows n"]:
@@ -294,10 +221,36 @@ def sorted_patches(scores: Num[Tensor, "*rows n"]) -> Int[Tensor, "*rows n"]:
     return ranked.argsort(dim=-1, descending=True, stable=True)
 
 
-def _softmax_over(scores: Scores, mask: Mask) -> Scores:
-    """Computes the softmax over the scores in the mask, 0 elsewhere."""
+# --- gates ------------------------------------------------------------------------------------------------------------
+
+
+def softmax_among(scores: Scores, mask: Mask) -> Scores:
+    """Computes the softmax over the scores in the mask, 0 elsewhere, whatever the scores are there.
+
+    Infinite scores stand for their limits: [inf, 1] has the gates [1, 0]. NaN in the mask makes the gates in it NaN.
+    """
+    return limited(scores).masked_fill(~mask, -torch.inf).softmax(dim=-1).masked_fill(~mask, 0)
+
+
+def softmax_before(scores: Scores, mask: Mask) -> Scores:
+    """Computes the softmax over all scores in the mask, 0 elsewhere; infinite scores and NaN as in `softmax_among`."""
+    return limited(scores).softmax(dim=-1).masked_fill(~mask, 0)
+
+
+def limited(scores: Tensor) -> Tensor:
+    """Scores with the largest numbers in place of infinite ones, so that a softmax takes their limits; NaN stays."""
+    limits = torch.finfo(scores.dtype)
+    return scores.clamp(limits.min, limits.max)
+
+
+def softmax_over(scores: Scores, mask: Mask) -> Scores:
+    """Computes `softmax_among`, faster where no gradient is needed."""
     if scores.requires_grad:  # scores outside the mask must get a gradient of exactly 0
-        return scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
+        return softmax_among(scores, mask)
     # Twice as fast: mask the softmax of all scores and renormalize. The mask has the largest score, so the sum is > 0.
     masked = scores.softmax(dim=-1) * mask
-    return masked / masked.sum(dim=-1, keepdim=True)
+    total = masked.sum(dim=-1, keepdim=True)
+    gates, finite = masked / total, total.isfinite()  # not in a row with a score that is infinite or NaN
+    if on_accelerator(scores.device) or not bool(finite.all()):
+        gates = torch.where(finite, gates, softmax_among(scores, mask))
+    return gates

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -18,6 +20,7 @@ from torch import Tensor
 
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
+from moe_lab.core.numbers import plain_number
 
 Scores = Float[Tensor, "T k"]
 _SLACK = 1e-9  # so that .3 of 10 is 3 despite rounding
@@ -172,15 +175,19 @@ def ranks(scores: Float[Tensor, "*axes k"]) -> Int[Tensor, "*axes k"]:
     return (-scores).argsort(dim=-1, stable=True).argsort(dim=-1)
 
 
-def pruned_count(share: Any, size: int) -> int:  # any: what is no share is refused in a sentence
+def pruned_count(share: Any, size: int, called: str = "share") -> int:  # any: what is no share is refused
     """Computes how many of some experts to prune: a share of them, rounded down, but never all.
+
+    Args:
+      called: what the user calls the share.
 
     Raises:
       ValueError: the share is not in [0, 1).
     """
-    real = isinstance(share, (int, float)) and not isinstance(share, bool)
-    require(real and 0 <= share < 1, "rho, the share of experts pruned, must be at least 0 and less than 1", rho=share)
-    return min(size - 1, math.floor(share * size + _SLACK))
+    given = plain_number(share)
+    real = isinstance(given, Real | Decimal) and not isinstance(given, bool)
+    require(real and 0 <= given < 1, f"{called} must be at least 0 and less than 1", **{called: share})
+    return min(size - 1, math.floor(float(given) * size + _SLACK))
 
 
 def _norm(vectors: Tensor) -> Tensor:

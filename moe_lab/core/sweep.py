@@ -22,6 +22,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError, failed, trace_of
 from moe_lab.core.grid import Point, Table, Values, checked_axes
+from moe_lab.core.numbers import numbers_of
 from moe_lab.core.store import Run, Store, name_of
 from moe_lab.core.training import Measure
 from moe_lab.core.workers import unordered
@@ -285,7 +286,7 @@ class _Plan:
         return values
 
     def _checked(self, values: Values, points: int) -> dict[str, np.ndarray]:
-        arrays = {name: np.asarray(value, dtype=np.float64) for name, value in values.items()}
+        arrays = {name: numbers_of(name, value) for name, value in values.items()}
         for name, array in arrays.items():
             require(
                 array.shape[:2] == (points, self.trials),

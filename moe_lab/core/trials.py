@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -89,23 +89,27 @@ _WORTH_SHARING = 2e8  # operations per step from which several threads are faste
 
 @contextmanager
 def threads_for(operations: float, device: torch.device) -> Iterator[None]:
-    """Limits small steps on the CPU to one torch thread, and restores the caller's number of threads.
+    """Lets steps compute as they do alone: small ones on the CPU on one torch thread, none in the caller's autocast.
 
-    On two threads a step of these sizes costs 2 to 9 times the CPU time, most of it spent waiting.
+    Restores the caller's number of threads. On two threads a step of these sizes costs 2 to 9 times the CPU time, most
+    of it spent waiting. Autocast would replace the precision of the run by another.
 
     Args:
       operations: approximate number per step.
-      device: where the steps run; other devices than the CPU are left alone.
+      device: where the steps run; the number of threads is set for the CPU alone.
     """
     threads = torch.get_num_threads()
-    if device.type != "cpu" or threads == 1 or operations >= _WORTH_SHARING:
-        yield
-        return
-    torch.set_num_threads(1)
+    fewer = device.type == "cpu" and threads > 1 and operations < _WORTH_SHARING
+    if fewer:
+        torch.set_num_threads(1)
     try:
-        yield
+        with ExitStack() as stack:
+            for kind in filter(torch.is_autocast_enabled, {device.type, "cpu"}):
+                stack.enter_context(torch.autocast(kind, enabled=False))
+            yield
     finally:
-        torch.set_num_threads(threads)
+        if fewer:
+            torch.set_num_threads(threads)
 
 
 def on_one_thread(steps: Iterator[Step], device: torch.device) -> Iterator[Step]:

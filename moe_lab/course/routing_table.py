@@ -10,6 +10,7 @@ import torch
 from moe_lab.core import routing
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
+from moe_lab.core.numbers import finite_array
 
 if TYPE_CHECKING:
     import pandas
@@ -81,10 +82,6 @@ def _count(name: str, count: int | None, of: str, most: int) -> int:
 
 
 def _numbers(table: Any, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-    rule = f"{name} must be a table of finite numbers, (experts, patches)"
-    try:
-        numbers = np.array(table, dtype=float)
-    except (TypeError, ValueError):
-        numbers = np.array(np.nan)
-    require(numbers.ndim == 2 and numbers.size > 0 and bool(np.isfinite(numbers).all()), rule, **{name: table})
+    numbers, rule = finite_array(name, table), f"{name} must be a table (experts, patches)"
+    require(numbers.ndim == 2 and numbers.size > 0, rule, shape=numbers.shape)
     return numbers

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
+from moe_lab.core.config import require
 from moe_lab.core.routing import expert_choice
 from moe_lab.core.trials import stream
 from moe_lab.datasets import digits
@@ -32,6 +33,7 @@ def mixture_diagram(shown: tuple[int, ...] = (4, 0, 6, 1, 8, 1, 3, 0), kept: int
     Raises:
       ValueError: kept is not between 1 and the number of patches.
     """
+    require(1 <= kept <= len(shown), f"kept (l) must be from 1 to the {len(shown)} patches shown", kept=kept)
     random, data = stream(seed, 0, "diagram"), digits.load()
     images = np.stack([random.choice(data.images[data.labels == digit]) for digit in shown]).reshape(len(shown), 8, 8)
     images = images / images.max()

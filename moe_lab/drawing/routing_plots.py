@@ -10,6 +10,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from moe_lab.core.config import require
+from moe_lab.core.numbers import finite_array
 from moe_lab.drawing import theme
 
 _WIDE = 1.5
@@ -25,9 +26,8 @@ def gate_table(axes: Axes, gates: ArrayLike, title: str = "") -> None:
     Raises:
       ValueError: gates is not a table of finite numbers.
     """
-    table = np.asarray(gates, dtype=float)
+    table = finite_array("gates", gates)
     require(table.ndim == 2 and table.size > 0, "gates must have the axes (experts, patches)", shape=table.shape)
-    require(bool(np.isfinite(table).all()), "gates must be finite numbers", gates=table.tolist())
     experts, patches = table.shape
     for row, column in np.ndindex(experts, patches):
         _cell(axes, row, column, float(table[row, column]))

@@ -11,8 +11,16 @@ from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.core.arrays import ArrayConfig, finite_array, held_out_count, integer_array, split_order
+from moe_lab.core.arrays import (
+    ArrayConfig,
+    check_counted,
+    check_lengths,
+    held_out_count,
+    samples_array,
+    split_order,
+)
 from moe_lab.core.config import knob, require
+from moe_lab.core.numbers import integer_array
 from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, SampleIndices, Samples, Split, check_balance, stack
 
 
@@ -20,8 +28,10 @@ class ArrayTask(ArrayConfig):
     """Samples of patches from arrays: the patches of images, for example, or embedded words.
 
     Each trial divides the samples of every class at random into training and test samples, and takes the classes in
-    turn, so that they are balanced. Patches keep their positions. If the deciding patch is unknown, omit `signal`:
-    the measures that need it, such as `coverage` and `alignment`, are then NaN.
+    turn, so that they are balanced. Patches keep their positions. They are divided by the root mean square norm of the
+    patches of the trial's training samples (`norm`), so that their unit is of no account; `example_patches` and weights
+    belong to patches so divided. If the deciding patch is unknown, omit `signal`: the measures that need it, such as
+    `coverage` and `alignment`, are then NaN.
 
     >>> from moe_lab.patch_routing import ArrayTask, JointMoE, train
     >>> random = np.random.default_rng(0)
@@ -32,7 +42,7 @@ class ArrayTask(ArrayConfig):
     >>> coverages = [snapshot["coverage"] for snapshot in run]
 
     Args:
-      x: (samples, patches, d).
+      x: (samples, patches, d), in any unit.
       y: (samples,) the class of each sample, counted from 0.
       signal: (samples,) the position of the patch that decides, counted from 0; None if it is not known.
       test_share: the share of test samples in each class.
@@ -47,33 +57,29 @@ class ArrayTask(ArrayConfig):
     test_share: float = knob(0.25, meaning="share of test samples", gt=0, lt=1)
 
     paper: ClassVar[str] = "pmoe2023, section 4.2"
+    learning_rate: ClassVar[float] = 2.0  # as for MNIST's images, whose norm is 1 too
 
     @field_validator("x")
     @classmethod
     def _patches(cls, x: Any) -> np.ndarray:
-        array = finite_array("x", x)
-        require(array.ndim == 3 and array.size > 0, "x must be an array (samples, patches, d)", shape=array.shape)
-        return array
+        return samples_array(x, "x must be an array (samples, patches, d)", (3,))
 
     @field_validator("y", "signal")
     @classmethod
-    def _whole_numbers(cls, values: Any) -> np.ndarray | None:
-        return integer_array("y and signal", values)
+    def _whole_numbers(cls, values: Any, info: Any) -> np.ndarray | None:
+        return integer_array(str(info.field_name), values)
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
         require(self.y is not None, "y must be an array", y=self.y)
-        sizes = [len(part) for part in (self.y, self.signal) if part is not None]
-        rule = "x, y and signal must have the same number of samples"
-        require(all(size == len(self.x) for size in sizes), rule, x=len(self.x), others=sizes)
-        found, counts = (column.tolist() for column in np.unique(self.y, return_counts=True))
-        counted = len(found) >= 2 and found == list(range(len(found)))
-        require(counted, "y must hold two or more classes, counted from 0 without a gap", y=found[:5])
-        require(min(counts) >= 2, "each class must have two samples, one of them for the test", counts=counts)
+        check_lengths(x=self.x, y=self.y, signal=self.signal)
+        check_counted("y", self.y)
+        counts = np.bincount(self.y).tolist()
+        require(len(counts) >= 2, "y must hold two or more classes", y=list(range(len(counts))))
+        require(min(counts) >= 2, "each class must have two samples, one of them for the test", samples=counts)
         if self.signal is not None:
-            least, largest = int(self.signal.min()), int(self.signal.max())
-            rule = f"signal must count the {self.patches} patches from 0"
-            require(least >= 0 and largest < self.patches, rule, least=least, largest=largest)
+            outside = self.signal[(self.signal < 0) | (self.signal >= self.patches)][:5].tolist()
+            require(not outside, f"signal must count the {self.patches} patches from 0", signal=outside)
         return self
 
     @property
@@ -90,17 +96,11 @@ class ArrayTask(ArrayConfig):
         """d, the numbers in a patch."""
         return int(self.x.shape[2])
 
-    @property
-    def learning_rate(self) -> float:
-        """2 for patches whose squared norm is 1 in the mean, as MNIST's are here; less for longer ones."""
-        mean = float((self.x**2).sum(2).mean())
-        return 2.0 / mean if mean > 0 else 2.0
-
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials classes d"]:
         """Returns each class's mean deciding patch, a unit vector in float64, alike in all trials; NaN if unknown."""
         if self.signal is None:
             return torch.full((len(trials), self.classes, self.dimension), torch.nan, dtype=torch.float64)
-        decides = self.x[np.arange(len(self.x)), self.signal]
+        decides = self.x[np.arange(len(self.x)), self.signal] / np.abs(self.x).max()
         means = np.stack([decides[self.y == label].mean(axis=0) for label in range(self.classes)])
         unit = torch.as_tensor(means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12))
         return unit.expand(len(trials), -1, -1)
@@ -113,6 +113,14 @@ class ArrayTask(ArrayConfig):
         name, symbol = ("samples", "N") if split == "train" else ("test_samples", "N_test")
         rule = f"{name} ({symbol}) must be at most what the smallest class allows, {there}"
         require(samples <= there, rule, **{symbol: samples})
+
+    def divided(self, trial: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the numbers of a trial's training samples and of its test samples, class after class."""
+        order = split_order(seed, trial, len(self.x))
+        own = [order[self.y[order] == label] for label in range(self.classes)]
+        tests = [held_out_count(self.test_share, len(numbers)) for numbers in own]
+        pairs = list(zip(own, tests, strict=True))
+        return np.concatenate([part[at:] for part, at in pairs]), np.concatenate([part[:at] for part, at in pairs])
 
     def sample(
         self,
@@ -131,22 +139,26 @@ class ArrayTask(ArrayConfig):
         """
         check_balance(samples, self.classes)
         self.check(samples, split)
-        indices = [self._sample_trial(samples, split_order(seed, trial, len(self.x)), split) for trial in trials]
-        bank = np.require(self.x, requirements="W")  # in a process of joblib's it may be a file that is read alone
-        return stack(bank.reshape(1, -1, self.dimension), indices, torch.device(device), dtype)
+        bank = torch.empty(len(trials), samples * self.patches, self.dimension, dtype=dtype, device="cpu")
+        indices = []
+        for trial, own in zip(trials, bank, strict=True):
+            trained, tested = self.divided(trial, seed)
+            chosen = self._in_turn(samples, tested if split == "test" else trained)
+            own.copy_(torch.from_numpy(self.in_unit(chosen, trained)).flatten(0, 1))
+            indices.append(self._indices(chosen))
+        return stack(bank, indices, torch.device(device), dtype)
 
-    def _sample_trial(self, samples: int, order: np.ndarray, split: Split) -> SampleIndices:
-        """The samples of a trial, from its own order of all."""
-        turns = []
-        for label in range(self.classes):
-            own = order[self.y[order] == label]
-            tests = held_out_count(self.test_share, len(own))
-            turns.append((own[:tests] if split == "test" else own[tests:])[: samples // self.classes])
-        chosen = np.stack(turns, axis=1).ravel()
-        labels = self.y[chosen]
-        index = chosen[:, None] * self.patches + np.arange(self.patches)
-        signal = np.zeros(samples, dtype=np.int64) if self.signal is None else self.signal[chosen]
+    def _in_turn(self, samples: int, numbers: np.ndarray) -> np.ndarray:
+        """The first of the samples with these numbers, the classes in turn."""
+        each = samples // self.classes
+        return np.stack([numbers[self.y[numbers] == label][:each] for label in range(self.classes)], axis=1).ravel()
+
+    def _indices(self, chosen: np.ndarray) -> SampleIndices:
+        """The samples of a trial, whose bank holds their patches one after another."""
+        count, labels = len(chosen), self.y[chosen]
+        index = np.arange(count * self.patches).reshape(count, self.patches)
+        signal = np.zeros(count, dtype=np.int64) if self.signal is None else self.signal[chosen]
         roles, sides = np.full(index.shape, BACKGROUND), np.full(index.shape, -1)
         if self.signal is not None:
-            roles[np.arange(samples), signal], sides[np.arange(samples), signal] = SIGNAL, labels
+            roles[np.arange(count), signal], sides[np.arange(count), signal] = SIGNAL, labels
         return SampleIndices(index, labels, signal, roles, sides)

@@ -187,13 +187,12 @@ class PatternTask(Config):
             p=self.pattern_sets,
             c=c,
         )
-        neutral = int((self.side_of_sets() < 0).sum())
-        require(
-            not self.spurious or (n >= self.distractors + 2 and neutral >= c),
-            "with spurious (rho) there must be a neutral patch in a sample, and a neutral set for each class",
-            neutral_patches=n - self.distractors - 1,
-            neutral_sets=neutral,
-        )
+        rule = "with spurious (rho) patches (n) must be at least distractors + 2, so that one of them is neutral"
+        fits = not self.spurious or n >= self.distractors + 2
+        require(fits, rule, rho=self.spurious, n=n, distractors=self.distractors)
+        rule = "with spurious (rho) pattern_sets (p) must be so many that each of the classes (c) has a neutral set"
+        fits = not self.spurious or int((self.side_of_sets() < 0).sum()) >= c
+        require(fits, rule, rho=self.spurious, p=self.pattern_sets, c=c)
         return self
 
     @property

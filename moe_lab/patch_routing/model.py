@@ -102,7 +102,8 @@ def check_model(model: PatchModel, patches: int, classes: int) -> None:
     kept = getattr(model, "patches_per_expert", 1)
     require(kept <= patches, "patches_per_expert (l) must be at most patches (n)", l=kept, n=patches)
     if isinstance(model, SeparateMoE):
-        check_division(model.neurons, classes)
+        rule = "neurons (m) must be divisible by classes (c), each of which has one expert"
+        require(model.neurons % classes == 0, rule, m=model.neurons, c=classes)
         rule = "classes (c) must be even to train routers in pairs (appendix M)"
         require(classes % 2 == 0, rule, c=classes)
         rule = "the authors' code trains experts separately for two classes (c) only"

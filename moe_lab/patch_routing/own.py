@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from moe_lab.core.config import require
+from moe_lab.core.numbers import check_finite
 from moe_lab.patch_routing.model import CNN, JointMoE, PatchModel, SeparateMoE
 
 
@@ -88,8 +89,9 @@ def check_gates(mask: Tensor, gates: Tensor) -> None:
     show another model than the one that is trained.
 
     Raises:
-      ValueError: a gate is not 0 where the mask is False.
+      ValueError: a gate is not finite, or not 0 where the mask is False.
     """
+    check_finite("gates", gates)
     outside = (gates != 0) & ~mask
     gate = float(gates[outside][0]) if bool(outside.any()) else 0.0
     require(gate == 0, "gates must be 0 where the mask is False", gate=gate)

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.core.config import require
+from moe_lab.core.numbers import finite_array
 from moe_lab.patch_routing.batch import Rows
 from moe_lab.patch_routing.data import Samples
 from moe_lab.patch_routing.learner import Setting
@@ -48,7 +49,7 @@ class OwnLearner(PatchLearner):
         flat = [value.reshape(len(rows), -1) for value in trained.values()]
         self.weights = setting.tensor(np.concatenate(flat, axis=1))
         self.rules = OwnRules(
-            {name: setting.tensor(np.asarray(initial[name], dtype=float)) for name in self.model.frozen},
+            {name: setting.tensor(initial[name]) for name in self.model.frozen},
             setting.tensor(rows.learning_rate)[:, None, None],
         )
         experts = self._try_out()
@@ -116,8 +117,10 @@ def _stacked(drawn: list[Any], frozen: tuple[str, ...]) -> dict[str, np.ndarray]
     rule = "initial must return the weights of one trial as a mapping from names to arrays"
     require(proper, rule, returned=type(drawn[0]).__name__)
     names = list(drawn[0])
-    same = all(list(part) == names and all(np.shape(part[n]) == np.shape(drawn[0][n]) for n in names) for part in drawn)
-    require(same, "initial must give every trial weights of the same names and shapes", names=names)
+    rule = "initial must give every trial weights of the same names and shapes"
+    require(all(list(part) == names for part in drawn), rule, names=names)
+    arrays = {name: [finite_array(f"the initial {name}", part[name]) for part in drawn] for name in names}
+    require(all(part.shape == of[0].shape for of in arrays.values() for part in of), rule, names=names)
     fits = set(frozen) < set(names)
     require(fits, "frozen must name some of the weights that initial returns, and not all", frozen=frozen, names=names)
-    return {name: np.stack([np.asarray(part[name], dtype=float) for part in drawn]) for name in names}
+    return {name: np.stack(of) for name, of in arrays.items()}

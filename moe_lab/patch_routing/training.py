@@ -103,7 +103,8 @@ class Training(TrialProgress):
         signals = task.signals(rows.trials, run.seed).to(dtype).to(device)
         setting = Setting(run.model, task.classes, run.seed, signals, device, dtype)
         of_model = next(_LEARNERS[base] for base in type(run.model).__mro__ if base in _LEARNERS)
-        self.learner = of_model(rows, setting, train, test)
+        with threads_for(0, device):
+            self.learner = of_model(rows, setting, train, test)
         self.order = SampleOrder(rows, run.seed, run.model.batch_size, device)
         self.stopping = stopping_of(self.learner, run)
         self.resident = np.arange(len(rows))

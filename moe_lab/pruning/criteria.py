@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+from jaxtyping import Int
+from torch import Tensor
 
 from moe_lab.core.config import require
 from moe_lab.core.routing import expert_choice, token_choice
@@ -109,23 +111,26 @@ def routing_statistics(
       trials, seed: determine the random streams of the random criterion.
     """
     k = weights.experts.shape[1]
-    totals = [torch.zeros_like(weights.routers[:, :k, 0]) for _ in range(3)]
+    gates = torch.zeros_like(weights.routers[:, :k, 0])
+    received, top1 = torch.zeros_like(gates, dtype=torch.int64), torch.zeros_like(gates, dtype=torch.int64)
     block = max(1, 2**21 // (k * task.tokens * weights.trials))
     for begin in range(0, len(samples), block):
-        for total, part in zip(totals, _counts(weights, samples.only(begin, begin + block), model), strict=True):
+        counted = _counts(weights, samples.only(begin, begin + block), model)
+        for total, part in zip((received, top1, gates), counted, strict=True):
             total += part
-    received, top1, gates = totals
     tokens = len(samples) * task.tokens
     chance = np.stack([stream(seed, trial, "criterion/random").random(k) for trial in trials])
     return Statistics(
-        received=received / tokens,
-        top1=top1 / tokens,
+        received=received.to(gates.dtype) / tokens,
+        top1=top1.to(gates.dtype) / tokens,
         confidence=gates / top1.clamp(min=1),
-        chance=torch.as_tensor(chance, device=received.device, dtype=received.dtype),
+        chance=torch.as_tensor(chance, device=gates.device, dtype=gates.dtype),
     )
 
 
-def _counts(weights: Weights, samples: Samples, model: TokenMoE) -> tuple[Scores, Scores, Scores]:
+def _counts(
+    weights: Weights, samples: Samples, model: TokenMoE
+) -> tuple[Int[Tensor, "T k"], Int[Tensor, "T k"], Scores]:
     """Returns, (T, k) each: tokens received, tokens received as top-1 expert, and the sum of the latter's gates."""
     routers, tokens = weights.routers, samples.tokens
     k = routers.shape[1]
@@ -138,5 +143,5 @@ def _counts(weights: Weights, samples: Samples, model: TokenMoE) -> tuple[Scores
     largest, winner = gates.max(1)
     experts = torch.arange(k, device=winner.device)[:, None, None]
     is_top1 = (winner[:, None] == experts) & (largest > 0)[:, None]
-    received, top1, top1_gates = (value.flatten(2).sum(2).to(gates.dtype) for value in (mask, is_top1, gates * is_top1))
+    received, top1, top1_gates = (value.flatten(2).sum(2) for value in (mask, is_top1, gates * is_top1))
     return received, top1, top1_gates

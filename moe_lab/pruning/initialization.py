@@ -93,9 +93,9 @@ def check_start(start: Start, model: TokenMoE, task: TokenTask) -> None:
     if isinstance(start, PlantedStart):
         rule = "important experts must leave at least one other in each half of the experts (k)"
         require(start.important < model.experts // 2, rule, important=start.important, k=model.experts)
-        others = model.experts - 2 * start.important
-        rule = "each of the other experts needs an irrelevant pattern of its own among the d - 2"
-        require(others <= task.patterns - 2, rule, others=others, d=task.patterns)
+        rule = "experts (k) must be at most 2 important + d - 2, so that each other one has an irrelevant pattern"
+        fits = model.experts - 2 * start.important <= task.patterns - 2
+        require(fits, rule, k=model.experts, important=start.important, d=task.patterns)
     if isinstance(start, BranchStart):
         rule = "experts (k) must be at least two per pre-training task, so that each branch has one of each sign"
         require(model.experts >= 2 * start.tasks, rule, k=model.experts, tasks=start.tasks)
@@ -104,9 +104,9 @@ def check_start(start: Start, model: TokenMoE, task: TokenTask) -> None:
         rule = "pair must be one of the pre-training tasks, counted from 0"
         require(task.pair < start.tasks, rule, pair=task.pair, tasks=start.tasks)
         smallest = 2 * (model.experts // 2 // start.tasks)
-        rule = "top (l) must be at most the experts of the smallest branch where tokens choose"
+        rule = f"top (l) must be at most the {smallest} experts of the smallest branch where tokens choose"
         fits = model.routing == "expert-choice" or model.top <= smallest
-        require(fits, rule, l=model.top, branch=smallest)
+        require(fits, rule, l=model.top, k=model.experts, tasks=start.tasks)
         rule = "top (l) must be at most the tokens in a pre-training sample where experts choose"
         fits = model.routing == "token-choice" or model.top <= start.tokens_for(model)
         require(fits, rule, l=model.top, tokens=start.tokens)

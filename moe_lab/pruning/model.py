@@ -22,8 +22,9 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
+from moe_lab.core.counted_routing import expert_choice_of_counts
 from moe_lab.core.graphs import on_accelerator
-from moe_lab.core.routing import Scratch, expert_choice_of_counts, token_choice
+from moe_lab.core.routing import Scratch, token_choice
 
 Routing = Literal["expert-choice", "token-choice"]
 LossName = Literal["linear", "hinge"]

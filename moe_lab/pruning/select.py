@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -14,13 +15,13 @@ from moe_lab.pruning.model import Routing, Weights
 Kept = Bool[Tensor, "T k"]
 
 
-def pruned_counts(share: float, groups: tuple[int, int]) -> tuple[int, int]:
+def pruned_counts(share: float, groups: tuple[int, int], called: str = "rho") -> tuple[int, int]:
     """Computes how many experts of the + and - groups to prune: rho of each, rounded down, but never all.
 
     Raises:
       ValueError: rho is not in [0, 1).
     """
-    first, second = (saliency.pruned_count(share, size) for size in groups)
+    first, second = (saliency.pruned_count(share, size, called) for size in groups)
     return first, second
 
 
@@ -39,14 +40,14 @@ def kept_experts(scores: Scores, signs: Float[Tensor, " k"], prune: float | tupl
     """
     sizes = int((signs > 0).sum()), int((signs < 0).sum())
     if isinstance(prune, tuple):
-        whole = len(prune) == 2 and all(isinstance(count, int) for count in prune)
+        whole = len(prune) == 2 and all(isinstance(count, int | np.integer) for count in prune)
         require(whole, "prune must be rho or two whole numbers, of the + and of the - group", prune=prune)
         for sign, size, count in zip("+-", sizes, prune, strict=True):
             rule = f"of the {size} experts that vote {sign} at least 0 must be pruned and at least 1 kept"
             require(0 <= count < size, rule, pruned=count)
         counts = prune
     else:
-        counts = pruned_counts(prune, sizes)
+        counts = pruned_counts(prune, sizes, "prune")
     left = torch.where(signs > 0, sizes[0] - counts[0], sizes[1] - counts[1])
     return ranks_by_sign(scores, signs) < left
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,13 +67,17 @@ ACTIVATIONS = {
 }
 
 
-def activation_of(g: str | Activation) -> Activation:
+def activation_of(g: Any, called: str = "g") -> Activation:  # any: what is none is refused
     """Returns the activation of this name, or the given Activation itself.
+
+    Args:
+      called: what the user calls g.
 
     Raises:
       ValueError: the name is unknown.
     """
     if isinstance(g, Activation):
         return g
-    require(g in ACTIVATIONS, f"g must be one of {', '.join(ACTIVATIONS)}, or an Activation", g=g)
+    known = isinstance(g, str) and g in ACTIVATIONS
+    require(known, f"{called} must be one of {', '.join(ACTIVATIONS)}, or an Activation", **{called: g})
     return ACTIVATIONS[g]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Num, Shaped
 from torch import Tensor
 
 Load = Float[Tensor, "*T M"]
@@ -114,7 +114,7 @@ def through_softmax(gates: Scores, by_gates: Float[Tensor, "T M #N"]) -> Scores:
 # ---- without a loss ----
 
 
-def updated_bias(bias: Float[Tensor, "T M"], received: Float[Tensor, "T M"], rate: float) -> Float[Tensor, "T M"]:
+def updated_bias(bias: Float[Tensor, "T M"], received: Num[Tensor, "T M"], rate: float) -> Float[Tensor, "T M"]:
     """Raises the bias of experts that received fewer samples than the mean by `rate`, and lowers that of the others.
 
     The bias is added to the scores by which experts are selected, never to the gates, so that it has no gradient.
@@ -123,20 +123,34 @@ def updated_bias(bias: Float[Tensor, "T M"], received: Float[Tensor, "T M"], rat
     [[-0.125, 0.0, 0.125]]
 
     Args:
-      received: numbers of samples; shares would be compared with a rounded mean.
+      received: numbers of samples, whole, and compared with their mean as such.
 
     References: Wang et al., 2024, algorithm 1: b_m + u sign(mean count - count_m).
     """
-    return bias + rate * torch.sign(received.mean(1, keepdim=True) - received)
+    counts = received.long()  # in a narrow type a sum or a mean of counts is rounded
+    return bias + rate * torch.sign(counts.sum(1, keepdim=True) - counts.shape[1] * counts).to(bias.dtype)
 
 
 # ---- measures ----
 
 
-def load_of(chosen: Float[Tensor, "T M N"]) -> Float[Tensor, "T M"]:
-    """Computes each expert's share of all assignments, from a mask with 1 where a sample is sent to an expert."""
-    received = chosen.sum(2)
-    return received / received.sum(1, keepdim=True)
+def in_full(values: Num[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Returns numbers in float32 at least, in which counts below 2^24 and their sums are exact."""
+    return values if values.dtype in (torch.float32, torch.float64) else values.float()
+
+
+def load_of(chosen: Shaped[Tensor, "T M N"]) -> Float[Tensor, "T M"]:
+    """Computes each expert's share of all assignments, from a mask with 1 or True where a sample is sent to an expert.
+
+    >>> load_of(torch.tensor([[[1.0, 1.0, 1.0], [1.0, 0.0, 0.0]]]).bfloat16()).tolist()
+    [[0.75, 0.25]]
+
+    Returns:
+      (T, M) in the type of the mask; in float32 if that is whole.
+    """
+    received = chosen.count_nonzero(2)  # whole: sums of many ones are rounded in a narrow type
+    wide = received.to(torch.float64 if chosen.dtype == torch.float64 else torch.float32)
+    return (wide / received.sum(1, keepdim=True)).to(chosen.dtype if chosen.is_floating_point() else wide.dtype)
 
 
 def squared_variation(values: Load) -> Float[Tensor, "*T"]:
@@ -145,7 +159,8 @@ def squared_variation(values: Load) -> Float[Tensor, "*T"]:
     >>> squared_variation(torch.tensor([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]])).tolist()  # at most M - 1
     [3.0, 0.0]
     """
-    return values.var(-1, correction=0) / values.mean(-1).square()
+    wide = in_full(values)
+    return wide.var(-1, correction=0) / wide.mean(-1).square()
 
 
 def load_entropy(load: Load) -> Float[Tensor, "*T"]:
@@ -159,7 +174,7 @@ def load_entropy(load: Load) -> Float[Tensor, "*T"]:
     return torch.special.entr(load).sum(-1)
 
 
-def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
+def dispatch_entropy(dispatch: Num[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
     """Computes the entropy of the clusters among an expert's samples in nats, the mean over all samples.
 
     It is 0 if every expert gets one cluster, and at most log K.
@@ -174,6 +189,7 @@ def dispatch_entropy(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
 
     References: Chen et al., 2022, eq. 6.1.
     """
+    dispatch = in_full(dispatch)
     received = dispatch.sum(-2, keepdim=True)
     shares = dispatch / torch.where(received > 0, received, 1)
     surprise = -torch.where(shares > 0, shares, 1).log()
@@ -188,4 +204,5 @@ def maximal_violation(load: Load) -> Float[Tensor, "*T"]:
 
     References: Wang et al., 2024, eq. 4 (MaxVio).
     """
-    return load.amax(-1) / load.mean(-1) - 1
+    wide = in_full(load)
+    return wide.amax(-1) / wide.mean(-1) - 1

@@ -26,7 +26,18 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from moe_lab.core.config import require
-from moe_lab.core.routing import Mask, Scores, token_choice, top_mask
+from moe_lab.core.numbers import plain_number
+from moe_lab.core.routing import (
+    Mask,
+    Scores,
+    limited,
+    marked,
+    softmax_among,
+    softmax_before,
+    softmax_over,
+    sorted_patches,
+    top_mask,
+)
 
 Gates = Literal["softmax", "softmax-before", "sigmoid", "sigmoid-normalised"]
 GATES: tuple[Gates, ...] = get_args(Gates)
@@ -54,7 +65,8 @@ def top_gates(scores: Scores, count: int, gates: str = "softmax") -> tuple[Mask,
 
     Returns:
       mask: (trials, ..., n) bool, True at `count` places of each row.
-      gates: same shape; zero at the others.
+      gates: same shape; zero at the others. Infinite scores stand for their limits. NaN ranks last; where it is chosen,
+        or in the sum of "softmax-before", the gates that need it are NaN.
 
     Raises:
       ValueError: count is not between 1 and n, or the kind of gates is unknown.
@@ -63,16 +75,15 @@ def top_gates(scores: Scores, count: int, gates: str = "softmax") -> tuple[Mask,
       al. 2022, eq. 1-2; sigmoid: Nguyen et al. 2024; normalised: DeepSeek-V3, eq. 13-15.
     """
     require(gates in GATES, f"gates must be one of {', '.join(GATES)}", gates=gates)
-    if gates == "softmax":
-        return token_choice(scores, count)
     mask = top_mask(scores, count)
+    if gates == "softmax":
+        return mask, softmax_over(scores, mask)
     if gates == "softmax-before":
-        return mask, scores.softmax(dim=-1) * mask
-    chosen = scores.sigmoid() * mask
+        return mask, softmax_before(scores, mask)
     if gates == "sigmoid":
-        return mask, chosen
+        return mask, scores.sigmoid().masked_fill(~mask, 0)
     # The sum is that of exp(log sigmoid), so that gates do not become 0/0 where all scores are very negative.
-    return mask, torch.nn.functional.logsigmoid(scores).masked_fill(~mask, -torch.inf).softmax(dim=-1)
+    return mask, softmax_among(torch.nn.functional.logsigmoid(scores), mask)
 
 
 def noisy_scores(
@@ -103,14 +114,15 @@ def capacity_of(tokens: int, experts: int, experts_per_token: int, factor: float
     3
 
     Raises:
-      ValueError: the factor is not positive, or an integer is less than 1.
+      ValueError: the factor is not positive and finite, or an integer is less than 1.
 
     References: Fedus et al. 2022, eq. 3 (one expert a token); Zhou et al. 2022, section 3.2.
     """
-    require(factor > 0, "factor (c) must be greater than 0", factor=factor)
-    fewest = min(tokens, experts, experts_per_token)
-    require(fewest >= 1, "tokens, experts and experts_per_token must be at least 1", smallest=fewest)
-    return min(tokens, math.ceil(round(factor * tokens * experts_per_token / experts, 9)))
+    require(bool(0 < factor < math.inf), "factor (c) must be finite and greater than 0", factor=factor)
+    for name, value in (("tokens", tokens), ("experts", experts), ("experts_per_token", experts_per_token)):
+        require(value >= 1, f"{name} must be at least 1", **{name: value})
+    exact = plain_number(factor) * tokens * experts_per_token / experts
+    return tokens if exact >= tokens else max(1, math.ceil(round(exact, 9)))  # a tiny one rounds up to 1, too
 
 
 def within_capacity(
@@ -143,18 +155,15 @@ def within_capacity(
     """
     require(order in get_args(Order), "order must be 'arrival' or 'priority'", order=order)
     tokens = mask.shape[-2]
-    chosen = scores.detach().masked_fill(~mask, -torch.inf)
-    rounds = _ranks(chosen)  # 0 for a token's first choice
+    ranked = sorted_patches(scores)
+    chosen = mask.gather(-1, ranked).cumsum(-1)  # of a token's experts in the order of their scores, so far
+    rounds = torch.empty_like(chosen).scatter_(-1, ranked, chosen)  # 1 for a token's first choice
     turn = torch.arange(tokens, device=mask.device)[:, None]
     if order == "priority":
-        turn = _ranks(chosen.amax(-1))[..., None]
-    late = (rounds * tokens + turn).to(scores.dtype).masked_fill(~mask, torch.inf)
-    return mask & top_mask(-late.mT, capacity).mT
-
-
-def _ranks(values: Tensor) -> Tensor:
-    """Returns how many values of a row come before each: the larger ones, and equal ones with a lower index."""
-    return values.argsort(descending=True, stable=True).argsort()
+        best = scores.detach().masked_fill(~mask | scores.isnan(), -torch.inf).amax(-1)
+        turn = sorted_patches(best).argsort()[..., None]
+    early = (-(rounds * tokens + turn)).masked_fill(~mask, torch.iinfo(torch.int64).min)  # whole, however many
+    return mask & marked(early.mT, capacity, "capacity", "tokens").mT
 
 
 def soft_weights(
@@ -177,7 +186,8 @@ def soft_weights(
 
     References: Puigcerver et al. 2024 (without their normalisation of inputs and slots).
     """
-    return scores.softmax(dim=-2), scores.softmax(dim=-1)
+    finite = limited(scores)
+    return finite.softmax(dim=-2), finite.softmax(dim=-1)
 
 
 def sign_hash(

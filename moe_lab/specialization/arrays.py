@@ -11,8 +11,16 @@ from jaxtyping import Float
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
-from moe_lab.core.arrays import ArrayConfig, finite_array, held_out_count, integer_array, split_order
+from moe_lab.core.arrays import (
+    ArrayConfig,
+    check_counted,
+    check_lengths,
+    held_out_count,
+    samples_array,
+    split_order,
+)
 from moe_lab.core.config import knob, require
+from moe_lab.core.numbers import integer_array
 from moe_lab.specialization.data import Samples, Split
 
 _SIGNALS = 3  # the patches of a generated sample that are signals: here there are none, and their strengths are 0
@@ -22,7 +30,9 @@ class ArrayTask(ArrayConfig):
     """Samples from arrays, such as embeddings of sentences with their sentiment and language (chen2022, A.4).
 
     Each trial divides the samples at random into training and test samples. The clusters are not shown to the model;
-    measures use them alone.
+    measures use them alone. Samples are divided by the root mean square norm of the patches of a trial's training
+    samples (`norm`), so that their unit is of no account; filters, routers and their measures belong to samples so
+    divided.
 
     Clusters of the user's need not be clusters for a router: embeddings that were trained to agree across languages,
     as multilingual sentence embeddings are, show no language clusters, and the dispatch ignores languages.
@@ -34,9 +44,9 @@ class ArrayTask(ArrayConfig):
     >>> entropies = [snapshot["dispatch_entropy"] for snapshot in run]
 
     Args:
-      x: (samples, d), or (samples, patches, d).
+      x: (samples, d), or (samples, patches, d), in any unit.
       y: (samples,) -1 or +1.
-      cluster: (samples,) from 0; None if there are none.
+      cluster: (samples,) counted from 0 without a gap; None if there are none.
       test_share: the share of test samples.
 
     Raises:
@@ -49,31 +59,26 @@ class ArrayTask(ArrayConfig):
     test_share: float = knob(0.25, meaning="share of test samples", gt=0, lt=1)
 
     paper: ClassVar[str] = "chen2022, appendix A.4"
-    scale: ClassVar[float] = 1.0  # samples are taken as they are
+    scale: ClassVar[float] = 1.0  # see `norm`
 
     @field_validator("x")
     @classmethod
     def _patches(cls, x: Any) -> np.ndarray:
-        array = finite_array("x", x)
-        rule = "x must be an array (samples, d) or (samples, patches, d)"
-        require(array.ndim in (2, 3) and array.size > 0, rule, shape=array.shape)
+        array = samples_array(x, "x must be an array (samples, d) or (samples, patches, d)", (2, 3))
         return array[:, None] if array.ndim == 2 else array
 
     @field_validator("y", "cluster")
     @classmethod
-    def _whole_numbers(cls, values: Any) -> np.ndarray | None:
-        return integer_array("y and cluster", values)
+    def _whole_numbers(cls, values: Any, info: Any) -> np.ndarray | None:
+        return integer_array(str(info.field_name), values)
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
-        count = len(self.x)
         require(self.y is not None, "y must be an array", y=self.y)
-        rule = "x, y and cluster must have the same number of samples"
-        sizes = [len(part) for part in (self.y, self.cluster) if part is not None]
-        require(all(size == count for size in sizes), rule, x=count, others=sizes)
+        check_lengths(x=self.x, y=self.y, cluster=self.cluster)
         require(set(np.unique(self.y).tolist()) == {-1, 1}, "y must hold -1 and +1", y=np.unique(self.y)[:5].tolist())
-        least = 0 if self.cluster is None else int(self.cluster.min())
-        require(least >= 0, "cluster must count from 0", least=least)
+        if self.cluster is not None:
+            check_counted("cluster", self.cluster)
         return self
 
     @property
@@ -93,14 +98,18 @@ class ArrayTask(ArrayConfig):
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials S d"]:
         """Returns the mean of y x and of x in each cluster as unit vectors, in place of v_k and c_k."""
-        total, means = self.x.sum(1), np.zeros((2, self.clusters, self.dimension))
+        total, means = (self.x / np.abs(self.x).max()).sum(1), np.zeros((2, self.clusters, self.dimension))
         for k in range(self.clusters):
             rows = slice(None) if self.cluster is None else self.cluster == k
-            if len(total[rows]):
-                means[:, k] = (self.y[rows, None] * total[rows]).mean(0), total[rows].mean(0)
+            means[:, k] = (self.y[rows, None] * total[rows]).mean(0), total[rows].mean(0)
         flat = means.reshape(-1, self.dimension)
         unit = torch.as_tensor(flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-12))
         return unit.expand(len(trials), -1, -1)
+
+    def divided(self, trial: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the numbers of a trial's training samples and of its test samples, in its own order."""
+        order, tests = split_order(seed, trial, len(self.x)), held_out_count(self.test_share, len(self.x))
+        return order[tests:], order[:tests]
 
     def sample(
         self,
@@ -119,19 +128,24 @@ class ArrayTask(ArrayConfig):
         """
         tests = held_out_count(self.test_share, len(self.x))
         there = tests if split == "test" else len(self.x) - tests
-        name = "samples (n)" if split == "train" else "test_samples (n_test)"
-        require(1 <= samples <= there, f"{name} must be at most the {split} samples there are, {there}", n=samples)
-        orders = [split_order(seed, trial, len(self.x)) for trial in trials]
-        rows = np.stack([order[:tests][:samples] if split == "test" else order[tests:][:samples] for order in orders])
+        name, symbol = ("samples", "n") if split == "train" else ("test_samples", "n_test")
+        rule = f"{name} ({symbol}) must be at most the {split} samples there are, {there}"
+        require(1 <= samples <= there, rule, **{symbol: samples})
+        divided = [self.divided(trial, seed) for trial in trials]
+        rows = np.stack([(tested if split == "test" else trained)[:samples] for trained, tested in divided])
         cluster = np.zeros(len(self.x), dtype=np.int64) if self.cluster is None else self.cluster
         integers: dict[str, Any] = {"device": device, "dtype": torch.int64}
         numbers: dict[str, Any] = {"device": device, "dtype": dtype}
+        x = [
+            torch.as_tensor(self.in_unit(*pair), **numbers)
+            for pair in zip(rows, (one for one, _ in divided), strict=True)
+        ]
         return Samples(
             signals=self.signals(trials, seed).to(**numbers),
             labels=torch.as_tensor(self.y[rows], **integers),
             clusters=torch.as_tensor(cluster[rows], **integers),
             others=torch.as_tensor(cluster[rows], **integers),
             strengths=torch.zeros((*rows.shape, _SIGNALS), **numbers),
-            noise=torch.as_tensor(self.x[rows], **numbers),
+            noise=torch.stack(x),
             order=torch.arange(self.patches, **integers).expand(*rows.shape, -1),
         )

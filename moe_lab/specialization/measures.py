@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
 from torch import Tensor
 
 from moe_lab.core.training import Measure
@@ -43,7 +43,7 @@ TOP_K_MEASURES = {
 """What `TopKMoE` is measured by besides; shared experts have no dispatch."""
 
 
-def agreement(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
+def agreement(dispatch: Num[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
     """Computes the share of assignments whose sample is of its expert's most frequent cluster (purity).
 
     It is 1 if no expert gets two clusters, however many experts share one, and the share of the most frequent cluster
@@ -54,7 +54,8 @@ def agreement(dispatch: Float[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
     >>> agreement(torch.ones(4, 8)).item()
     0.25
     """
-    return dispatch.amax(-2).sum(-1) / dispatch.sum((-2, -1))
+    counts = balance.in_full(dispatch)
+    return counts.amax(-2).sum(-1) / counts.sum((-2, -1))
 
 
 def counted(

@@ -193,7 +193,7 @@ def step(state: State, layer: Layer, noise: Float[Tensor, "T M N"], model: Mixtu
     if balancing is not None:
         loss, by_scores = loss + samples * balancing[0], by_scores + balancing[1]
     if model.balancing == "bias":
-        bias = balance.updated_bias(bias, routing.chosen.sum(2), model.strength)
+        bias = balance.updated_bias(bias, routing.chosen.count_nonzero(2), model.strength)
     by_routers, by_experts = by_scores @ layer.totals, found.gradient / samples
     if model.biases:
         by_routers[..., -1].zero_()  # routers have no biases

@@ -21,6 +21,7 @@ from scipy.special import ndtr
 
 from moe_lab.core.config import require
 from moe_lab.core.findings import Finding, judged
+from moe_lab.core.numbers import finite_array
 
 Scores = Float[np.ndarray, " M"]
 _ROUNDING = 1e-9
@@ -84,8 +85,8 @@ def routing_probabilities(scores: Scores, noise: Noise = PAPER_NOISE) -> Scores:
     Raises:
       ValueError: a score is not finite.
     """
-    h = np.asarray(scores, dtype=float)
-    require(h.ndim == 1 and len(h) >= 1 and bool(np.isfinite(h).all()), "scores (h) must be (M,) finite numbers", h=h)
+    h = finite_array("scores (h)", scores)
+    require(h.ndim == 1 and len(h) >= 1, "scores (h) must be an array (M,)", shape=h.shape)
     if isinstance(noise, UniformNoise):
         ends = np.concatenate((h + noise.low, h + noise.high))
         breaks = np.unique(ends[ends >= h.max() + noise.low])  # below, no score can be the largest
@@ -132,7 +133,7 @@ def lemma_c_1(scores: Scores, other: Float[np.ndarray, " same"], noise: Noise = 
 
 def lemma_c_3(scores: Scores, noise: Noise = PAPER_NOISE) -> Finding:
     """Tests lemma C.3, |p_m - p_m'| <= kappa M^2 |h_m - h_m'| for all pairs: similar scores, similar probabilities."""
-    h, p = np.asarray(scores, dtype=float), routing_probabilities(scores, noise)
+    h, p = finite_array("scores (h)", scores), routing_probabilities(scores, noise)
     gaps, changes = np.abs(h[:, None] - h), np.abs(p[:, None] - p)
     bound = noise.density_bound * len(h) ** 2
     ratios = changes[gaps > 0] / gaps[gaps > 0]
@@ -148,7 +149,7 @@ def lemma_c_3(scores: Scores, noise: Noise = PAPER_NOISE) -> Finding:
 
 def lemma_c_4(scores: Scores, noise: Noise = PAPER_NOISE) -> Finding:
     """Tests lemma C.4: an expert whose score is below the largest by the range of the noise or more gets no sample."""
-    h = np.asarray(scores, dtype=float)
+    h = finite_array("scores (h)", scores)
     noise_range = noise.high - noise.low if isinstance(noise, UniformNoise) else np.inf
     below = h <= h.max() - noise_range
     if not below.any():

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moe_lab.core.counted_routing import expert_choice_of_counts
+from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.routing import (
     expert_choice,
-    expert_choice_of_counts,
     sorted_patches,
     switch,
     token_choice,
     top_mask,
 )
+from moe_lab.routers.choices import top_gates
 
 
 def naive_top(row: list[float], count: int) -> list[bool]:
@@ -97,10 +100,10 @@ def test_the_mask_is_no_part_of_the_gradient() -> None:
 @pytest.mark.parametrize(
     ("count", "sentence"),
     [
-        (0, r"count must be between 1 and the number of scores \(n\): got count=0, n=4"),
-        (5, r"count must be between 1 and the number of scores \(n\): got count=5, n=4"),
-        (torch.tensor([1, 5]), "got count=5, n=4"),
-        (torch.tensor([0, 3]), "got count=0, n=4"),
+        (0, "^count must be between 1 and the number of scores: got count=0, scores=4$"),
+        (5, "^count must be between 1 and the number of scores: got count=5, scores=4$"),
+        (torch.tensor([1, 5]), "got count=5, scores=4"),
+        (torch.tensor([0, 3]), "got count=0, scores=4"),
         (torch.tensor([1, 2, 3]), r"one whole number, or one per trial: got count=\(3,\), scores=\(2, 4\)"),
         (torch.tensor([1.0, 2.0]), "one whole number, or one per trial"),
     ],
@@ -108,6 +111,95 @@ def test_the_mask_is_no_part_of_the_gradient() -> None:
 def test_wrong_counts_are_named(count: int | torch.Tensor, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         top_mask(torch.zeros(2, 4), count)
+
+
+def test_counts_are_refused_in_the_words_of_what_was_called() -> None:
+    scores = torch.zeros(1, 1, 3, 4)
+    with pytest.raises(ValueError, match=r"^patches_per_expert must be .*: got patches_per_expert=5, patches=4$"):
+        expert_choice(scores, 5)
+    with pytest.raises(ValueError, match=r"^experts_per_token must be .*: got experts_per_token=0, experts=4$"):
+        token_choice(scores, 0)
+
+
+# --- scores that are not finite ---------------------------------------------------------------------------------------
+
+NAN, INF = math.nan, math.inf
+ROWS = (
+    [1.0, NAN, 3.0, 2.0],
+    [NAN, NAN, 1.0, NAN],
+    [NAN] * 4,
+    [INF, 1.0, 2.0, 3.0],
+    [INF, INF, 1.0, NAN],
+    [-INF, 1.0, -INF, -INF],
+    [-INF] * 4,
+    [3.0, 1.0, 2.0, 0.0],
+)
+
+
+def limits(row: list[float], chosen: list[int], among: list[int]) -> list[float]:
+    """Gates of one row: the limits of exp(h_i) / sum of exp(h_j) over `among`, NaN where the sum has no limit."""
+    top = max((row[j] for j in among if not math.isnan(row[j])), default=NAN)
+    weight = {j: 1.0 if row[j] == top else NAN if math.isnan(row[j]) else math.exp(row[j] - top) for j in among}
+    total = sum(weight.values())
+    return [weight[j] / total if j in chosen else 0.0 for j in range(len(row))]
+
+
+CHOICES = {
+    "expert choice": (lambda scores: expert_choice(scores, 2), 2, False),
+    "token choice": (lambda scores: token_choice(scores, 2), 2, False),
+    "switch": (switch, 1, True),
+    "softmax": (lambda scores: top_gates(scores, 2), 2, False),
+    "softmax-before": (lambda scores: top_gates(scores, 2, "softmax-before"), 2, True),
+    "sigmoid-normalised": (lambda scores: top_gates(scores, 2, "sigmoid-normalised"), 2, None),
+    "sigmoid": (lambda scores: top_gates(scores, 2, "sigmoid"), 2, None),
+}
+"""What routes, how many it chooses, and whether a gate's sum is over all scores (None: over no exponentials)."""
+
+
+@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_scores_that_are_not_finite_have_one_answer(name: str, row: list[float], dtype: torch.dtype) -> None:
+    """With a graph, without, and on a device; beside rows that are finite, whose gates they do not change."""
+    route, count, before = CHOICES[name]
+    scores = torch.tensor([row, [0.5, 2.0, 1.0, 0.0]], dtype=dtype).view(1, 2, 1, 4)
+    mask, gates = route(scores)
+    with as_on_accelerator():
+        found = route(scores)[1], route(scores.clone().requires_grad_())[1].detach()
+    exact = {"rtol": 0.0, "atol": 0.0, "equal_nan": True}
+    torch.testing.assert_close(found[0], gates, **exact)
+    torch.testing.assert_close(found[1], gates, equal_nan=True)  # by another sum
+    torch.testing.assert_close(gates[:, 1], route(scores[:, 1:])[1][:, 0], **exact)
+    assert (gates[~mask] == 0).all()
+    chosen = [j for j in range(4) if naive_top(row, count)[j]]
+    assert mask[0, 0, 0].nonzero()[:, 0].tolist() == chosen
+    if before is not None:
+        wanted = limits(row, chosen, list(range(4)) if before else chosen)
+        of_type = {} if dtype != torch.bfloat16 else {"rtol": 0.01, "atol": 0.01}
+        torch.testing.assert_close(gates[0, 0, 0], torch.tensor(wanted, dtype=dtype), equal_nan=True, **of_type)
+    elif not any(math.isnan(row[j]) for j in chosen):
+        assert gates.isfinite().all()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize("device", [False, True])
+def test_counts_with_scores_that_are_not_finite_are_routed_as_their_tokens_are(row: list[float], device: bool) -> None:
+    scores = torch.tensor([[row, [0.5, 2.0, 1.0, 0.0]]], dtype=torch.float64)
+    counts = torch.tensor([[[1.0, 0.0], [1.0, 2.0], [1.0, 1.0], [1.0, 1.0]]], dtype=torch.float64)
+    with as_on_accelerator() if device else nullcontext():
+        order, gates = expert_choice_of_counts(scores, counts, 2, 2)
+    torch.testing.assert_close(spread(order, gates, 4), by_tokens(scores, counts, 2), equal_nan=True)
+
+
+# --- narrow types -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("dtype", "copies"), [(torch.bfloat16, 150), (torch.float16, 1050), (torch.float32, 2**23)])
+def test_copies_are_counted_whole_in_any_type(dtype: torch.dtype, copies: int) -> None:
+    """Two patterns have so many copies and two more; together they are more than the type has whole numbers."""
+    counts = torch.tensor([[[copies], [copies + 2]]]).to(dtype)
+    _, gates = expert_choice_of_counts(torch.zeros(1, 1, 2), counts, 2 * copies + 1, 2)
+    assert gates[0, 0, 1, 0].double() == pytest.approx((copies + 1) / (2 * copies + 1), rel=1e-7)
 
 
 def test_expert_choice_by_hand() -> None:

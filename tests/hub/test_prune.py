@@ -243,8 +243,8 @@ def test_why_nllb_is_refused():
     ("name", "share", "sentence"),
     [
         ("mixtral", 0.9, r"^as many experts must be kept as a token is sent to \(top-k = 2\): got kept=1, experts=8"),
-        ("mixtral", 1, r"^rho, the share of experts pruned, must be at least 0 and less than 1: got rho=1$"),
-        ("mixtral", -0.1, r"must be at least 0 and less than 1: got rho=-0.1$"),
+        ("mixtral", 1, r"^share must be at least 0 and less than 1: got share=1$"),
+        ("mixtral", -0.1, r"must be at least 0 and less than 1: got share=-0.1$"),
         ("deepseek_v3", 0.75, r"^DeepSeek-V3 must keep at least 2 experts in each of its 2 groups: got kept=1"),
         ("deepseek_v2", 0.75, r"^the 1 groups that a token chooses must keep as many experts as it is sent to"),
     ],

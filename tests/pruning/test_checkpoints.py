@@ -288,7 +288,7 @@ def test_a_choice_of_experts_that_does_not_fit_is_refused(tuned, name):
             ask(torch.ones(3, 7, dtype=torch.bool))
     with pytest.raises(ValueError, match=r"^a criterion must be one of .*: got criterion='norm'$"):
         one.scores("norm")
-    with pytest.raises(ValueError, match=r"^rho, the share of experts pruned, .*: got rho=1\.0$"):
+    with pytest.raises(ValueError, match=r"^prune must be at least 0 and less than 1: got prune=1\.0$"):
         one.kept("random", 1.0)
     with pytest.raises(ValueError, match=r"^of the 4 experts that vote - .*: got pruned=4$"):
         one.kept("random", (0, 4))

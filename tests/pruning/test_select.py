@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from moe_lab.core.saliency import pruned_count
 from moe_lab.pruning import TokenMoE, TokenTask, Weights
 from moe_lab.pruning.measures import evaluate
 from moe_lab.pruning.select import kept_experts, pruned, pruned_counts
@@ -81,9 +84,21 @@ def test_no_score_ranks_last():
     assert kept.tolist() == [[False, True, True, False], [True, False, True, False]]
 
 
+@pytest.mark.parametrize("kind", [float, np.float64, np.float32, np.float16, Decimal, lambda text: Fraction(text)])
+@pytest.mark.parametrize(("text", "pruned"), [("0.7", 7), ("0.3", 3), ("0.1", 1), ("0.5", 5), ("0", 0)])
+def test_a_share_of_ten_is_what_it_prints_in_any_type(kind, text, pruned):
+    assert pruned_count(kind(text), 10) == pruned
+
+
+def test_shares_are_refused_in_the_words_of_what_was_given():
+    for called in ("share", "rho", "prune"):
+        with pytest.raises(ValueError, match=rf"^{called} must be at least 0 and less than 1: got {called}=2$"):
+            pruned_count(2, 10, called)
+
+
 @pytest.mark.parametrize("share", [1, 1.0, -0.1, 1.5, math.nan, math.inf, True, "half", None])
 def test_rho_is_a_share_below_one(share):
-    sentence = r"^rho, the share of experts pruned, must be at least 0 and less than 1: got rho="
+    sentence = r"^rho must be at least 0 and less than 1: got rho="
     with pytest.raises(ValueError, match=sentence + repr(share).replace(".", r"\.") + "$"):
         unchecked(pruned_counts)(share, (4, 4))
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from moe_lab.routers import balance
+from moe_lab.specialization.measures import agreement
 
 
 def drawn(*shape: int, seed: int = 5) -> torch.Tensor:
@@ -106,3 +107,27 @@ def test_a_bias_alone_balances_frozen_scores() -> None:
         bias = balance.updated_bias(bias, counts, 0.05)
         torch.testing.assert_close(bias, torch.tensor(plain, dtype=torch.float64), rtol=1e-12, atol=1e-12)
     assert balance.maximal_violation(balance.load_of(one_hot(scores + bias[..., None]))).max() < 0.5
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.bool])
+def test_samples_are_counted_whole_in_any_type(dtype: torch.dtype) -> None:
+    """300 samples of which 299 go to expert 0, and counts whose sum a narrow type would round."""
+    chosen = torch.zeros(1, 2, 300)
+    chosen[0, 0, :299], chosen[0, 1, 299:] = 1, 1
+    load = balance.load_of(chosen.to(dtype))
+    assert load.dtype == (torch.float32 if dtype == torch.bool else dtype)
+    torch.testing.assert_close(load, torch.tensor([[299 / 300, 1 / 300]], dtype=load.dtype))
+    if dtype == torch.bool:
+        return
+    received = torch.tensor([[128, 128, 129]]).to(dtype)
+    bias = torch.zeros(1, 3, dtype=dtype)
+    assert balance.updated_bias(bias, received, 0.5).tolist() == [[0.5, 0.5, -0.5]]
+    dispatch = torch.tensor([[128.0, 3.0], [129.0, 5.0], [127.0, 7.0]])
+    for measure in (balance.dispatch_entropy, balance.squared_variation, balance.maximal_violation, agreement):
+        wanted = measure(dispatch.double())
+        torch.testing.assert_close(measure(dispatch.to(dtype)).double(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_more_samples_than_a_float_counts_are_counted_whole() -> None:
+    received = torch.tensor([[2**24, 2**24, 2**24 + 1]])
+    assert balance.updated_bias(torch.zeros(1, 3), received, 0.5).tolist() == [[0.5, 0.5, -0.5]]

@@ -120,6 +120,9 @@ def test_noise_reaches_the_second_best_as_often_as_the_normal_law_says() -> None
         (16, 8, 8, 1.0, 16),
         (16, 8, 1, 0.1, 1),
         (16, 8, 1, 99.0, 16),
+        (16, 8, 1, 1e-11, 1),
+        (16, 8, 1, 1e300, 16),
+        (10, 1, 1, np.float32(0.1), 1),
     ],
 )
 def test_capacity_by_hand(tokens: int, experts: int, per_token: int, factor: float, wanted: int) -> None:
@@ -146,6 +149,33 @@ def test_places_are_given_out_as_by_the_loop(order: Any, levels: int) -> None:
             refused += int((mask & ~kept).sum())
         assert torch.equal(kept, mask)  # a place for every token
     assert refused > 100
+
+
+@pytest.mark.parametrize("order", ["arrival", "priority"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_places_are_counted_whole_in_any_type(order: Any, dtype: torch.dtype) -> None:
+    """300 tokens ask two experts: the first choices of 299 come before the second choice of token 0."""
+    scores = torch.tensor([1.0, 0.0]).repeat(1, 300, 1).to(dtype)
+    scores[0, 0] = torch.tensor([0.0, 1.0])
+    mask, _ = choices.top_gates(scores, 2)
+    kept = choices.within_capacity(mask, scores, 299, order)
+    assert kept[0].int().T.tolist() == [[0] + [1] * 299, [1] * 299 + [0]]
+
+
+@pytest.mark.parametrize("order", ["arrival", "priority"])
+def test_scores_that_are_not_finite_are_served_like_the_lowest(order: Any) -> None:
+    nan, inf = math.nan, math.inf
+    scores = torch.tensor([[[nan, 1.0, nan], [-inf, -inf, 2.0], [3.0, nan, inf]]], dtype=torch.float64)
+    mask = torch.tensor([[[True, True, False], [False, True, True], [True, False, True]]])
+    lowest = scores.nan_to_num(nan=-1e3, posinf=1e3, neginf=-1e3)
+    for capacity in (1, 2, 3):
+        kept = choices.within_capacity(mask, scores, capacity, order)
+        assert torch.equal(kept[0], naive_capacity(mask[0], lowest[0], capacity, order))
+
+
+def test_soft_weights_take_the_limits_of_infinite_scores() -> None:
+    dispatch, combine = choices.soft_weights(torch.tensor([[[math.inf, 1.0], [1.0, -math.inf]]]))
+    assert dispatch[0].tolist() == [[1, 1], [0, 0]] and combine[0].tolist() == [[1, 0], [1, 0]]
 
 
 def test_soft_weights_equal_the_loop_and_permute_with_the_tokens() -> None:
@@ -184,12 +214,12 @@ def test_hashing_is_fixed_balanced_and_the_same_for_equal_patches() -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda s: choices.top_gates(s, 0), "count must be between 1 and the number of scores (n): got count=0, n=4"),
+        (lambda s: choices.top_gates(s, 0), "count must be between 1 and the number of scores: got count=0, scores=4"),
         (lambda s: choices.top_gates(s, 1, "tanh"), "gates must be one of softmax, softmax-before"),
-        (lambda s: choices.within_capacity(s > 0, s, 9), "count must be between 1 and the number of scores (n)"),
+        (lambda s: choices.within_capacity(s > 0, s, 9), "capacity must be between 1 and the number of tokens: got"),
         (lambda s: choices.within_capacity(s > 0, s, 1, "last"), "order must be 'arrival' or 'priority': got"),
-        (lambda s: choices.capacity_of(4, 2, 1, 0.0), "factor (c) must be greater than 0: got factor=0.0"),
-        (lambda s: choices.capacity_of(4, 0, 1, 1.0), "must be at least 1: got smallest=0"),
+        (lambda s: choices.capacity_of(4, 2, 1, 0.0), "factor (c) must be finite and greater than 0: got factor=0.0"),
+        (lambda s: choices.capacity_of(4, 0, 1, 1.0), "experts must be at least 1: got experts=0"),
         (lambda s: choices.balanced_table(4, 2, 3, np.random.default_rng(0)), "must be between 1 and experts"),
     ],
 )  # fmt: skip

@@ -55,12 +55,14 @@ def test_trials_divide_the_samples_each_in_its_own_way() -> None:
     common: dict[str, Any] = {"trials": [0, 1], "seed": 0}
     trained, test = task.sample(28, **common), task.sample(12, **common, split="test")
     for trial in (0, 1):
-        both = torch.cat([trained.noise[trial, :, 0, 0], test.noise[trial, :, 0, 0]])
-        assert sorted(both.tolist()) == list(range(40))
+        both = torch.cat([trained.noise[trial, :, 0, 0], test.noise[trial, :, 0, 0]]) * task.norm(trial, 0)
+        assert both.sort().values.tolist() == pytest.approx(range(40), rel=1e-6)
     assert not torch.equal(trained.noise[0], trained.noise[1])
     assert torch.equal(task.sample(5, trials=[1], seed=0).noise[0], trained.noise[1, :5])
-    with pytest.raises(ValueError, match="at most the train samples there are, 28: got n=29"):
+    with pytest.raises(ValueError, match=r"^samples \(n\) must be at most the train samples there are, 28: got n=29"):
         task.sample(29, **common)
+    with pytest.raises(ValueError, match=r"^test_samples \(n_test\) must be at most .*, 12: got n_test=13"):
+        task.sample(13, **common, split="test")
 
 
 def test_wrong_arrays_are_refused() -> None:
@@ -71,7 +73,12 @@ def test_wrong_arrays_are_refused() -> None:
         ({"x": x, "y": y[:3]}, "the same number of samples"),
         ({"x": x, "y": [0, 1, 0, 1]}, "y must hold -1 and"),
         ({"x": x, "y": y, "cluster": [0, 0.5, 1, 1]}, "whole numbers"),
-        ({"x": x, "y": y, "cluster": [0, -1, 1, 1]}, "count from 0"),
+        (
+            {"x": x, "y": y, "cluster": [0, -1, 1, 1]},
+            "cluster must count from 0 without a gap, .*: got cluster=\\[-1, 0, 1\\]",
+        ),
+        ({"x": x, "y": y, "cluster": [0, 10**8, 1, 1]}, "cluster must count from 0 without a gap"),
+        ({"x": 0 * x, "y": y}, "x must hold numbers other than 0"),
     ):
         with pytest.raises(ConfigError, match=words):
             ArrayTask(**values)

@@ -297,7 +297,7 @@ def test_lemma_c_4() -> None:
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: routing_probabilities(np.array([0.0, np.nan])), r"scores \(h\) must be \(M,\) finite numbers"),
+        (lambda: routing_probabilities(np.array([0.0, np.nan])), r"scores \(h\) must hold finite numbers: got 1 NaN"),
         (lambda: lemma_c_1(np.zeros(2), np.zeros(3)), "must have the same length and differ"),
         (lambda: lemma_c_1(np.zeros(2), np.zeros(2)), "must have the same length and differ"),
         (lambda: UniformNoise(1.0, 1.0), "high must be greater than low: got low=1.0, high=1.0"),

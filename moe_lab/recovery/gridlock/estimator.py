@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
 from moe_lab.core.config import require
+from moe_lab.core.numbers import without_losses
 from moe_lab.core.signatures import with_notebook
 from moe_lab.core.trials import threads_for
 from moe_lab.recovery.activations import Activation, activation_of
@@ -48,6 +49,11 @@ class _Scaled(NamedTuple):
     whiten: NDArray[np.float64]
     shift: float
     scale: float
+
+
+def _exponent(values: NDArray[np.float64]) -> NDArray[np.int32]:
+    """The exponent of 2 of each column's largest number; 0 for a column of zeros."""
+    return np.asarray(np.frexp(np.abs(values).max(0))[1])
 
 
 @with_notebook
@@ -135,7 +141,8 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         g = self._checked()
         inputs: NDArray[np.float64]
         least = max(2, self.n_experts)
-        inputs, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=least)
+        plain = without_losses("X", X), without_losses("y", y)
+        inputs, target = validate_data(self, *plain, dtype=np.float64, y_numeric=True, ensure_min_samples=least)
         random = check_random_state(self.random_state)
         data = self._scaled(inputs, np.asarray(target, dtype=np.float64), g)
         with threads_for(0, torch.device("cpu")):
@@ -152,10 +159,15 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         require(self.method in METHODS, f"method must be one of {', '.join(METHODS)}", method=self.method)
         require(bool(np.isfinite(self.prior)) and self.prior > 0, "prior must be greater than 0", prior=self.prior)
         require(bool(np.isfinite(self.tol)) and self.tol >= 0, "tol must be at least 0", tol=self.tol)
-        return activation_of(self.activation)
+        return activation_of(self.activation, "activation")
 
     def _scaled(self, X: NDArray[np.float64], y: NDArray[np.float64], g: Activation) -> _Scaled:
-        """Whitens the inputs and gives y the mean and variance of g(Z); without intercepts, its mean square."""
+        """Whitens the inputs and gives y the mean and variance of g(Z); without intercepts, its mean square.
+
+        Before, every column is divided by a power of 2, which is exact, so that squares do not overflow or vanish.
+        """
+        columns, target_exponent = _exponent(X), _exponent(y)
+        X, y = np.ldexp(X, -columns), np.ldexp(y, -target_exponent)
         centre = X.mean(0) if self.fit_intercept else np.zeros(X.shape[1])
         spread = np.sqrt(np.square(X - centre).mean(0))
         spread[spread <= 1e-12 * np.abs(X).max(0)] = np.inf  # a constant feature has no weight
@@ -172,7 +184,13 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
             if deviation > 1e-12 * np.abs(y).max() and target > 0:
                 scale = float(deviation / target)
             shift = float(y.mean() - scale * mean) if self.fit_intercept else 0.0
-        return _Scaled(standard @ whiten, (y - shift) / scale, centre, whiten / spread[:, None], shift, scale)
+        return _Scaled(
+            standard @ whiten,
+            (y - shift) / scale,
+            np.ldexp(centre, columns),
+            np.ldexp(whiten / spread[:, None], -columns[:, None]),
+            *np.ldexp((shift, scale), target_exponent).tolist(),
+        )
 
     def _fitted(self, data: _Scaled, g: Activation, random: np.random.RandomState) -> Fitted:
         """Fits the mixture in scaled coordinates."""
@@ -232,10 +250,15 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         try:
             require(k <= z.shape[2], "n_experts must be at most the rank of X", n_experts=k, rank=z.shape[2])
             *_, last = find_regressors(inputs, y, k, transforms(g, 0.0), method, initial_vectors, watch=False)
-        except (RankError, InvalidActivationError, ValueError) as error:
-            warnings.warn(f"EM is initialized at random: {error}", ConvergenceWarning, stacklevel=4)
-            return None
-        return last.regressors
+            return last.regressors
+        except RankError:
+            reason = f"take more samples or fewer experts, for these determine no n_experts={k} directions"
+        except InvalidActivationError:
+            reason = f"with activation={g.name!r} the moments of y determine no directions"
+        except ValueError as error:
+            reason = str(error)
+        warnings.warn(f"EM is initialized at random: {reason}", ConvergenceWarning, stacklevel=4)
+        return None
 
     def _random_start(self, count: int, rank: int, width: int, random: np.random.RandomState) -> State:
         """Samples regressors on the sphere and gates in the unit ball (algorithm 2, line 3); intercepts are 0."""
@@ -283,7 +306,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
 
     def _experts_and_gates(self, X: Data) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         check_is_fitted(self)
-        x: NDArray[np.float64] = validate_data(self, X, dtype=np.float64, reset=False)
+        x: NDArray[np.float64] = validate_data(self, without_losses("X", X), dtype=np.float64, reset=False)
         g = activation_of(self.activation)
         inside = torch.as_tensor(x @ self.coef_.T + self.intercept_)
         predictions = self.target_shift_ + self.target_scale_ * g(inside).numpy()

@@ -106,6 +106,11 @@ class VMoEConfig(Config):
         require(one, rule, capacity_factor=self.capacity_factor, capacity=self.capacity)
         proper = self.capacity_factor is None or self.capacity_factor > 0
         require(proper, "capacity_factor must be greater than 0", capacity_factor=self.capacity_factor)
+        share = self.group_size * self.num_selected_experts * (self.capacity_factor or 1) / self.num_experts
+        rule = "capacity_factor must give an expert at least half a place in a group, where places are rounded"
+        proper = self.capacity_ceil_or_round == "ceil" or round(share) >= 1
+        sizes = {"S": self.group_size, "K": self.num_selected_experts, "E": self.num_experts}
+        require(proper, rule, capacity_factor=self.capacity_factor, **sizes)
         rule = "kept must list the experts of each of the layers, or nothing"
         require(len(self.kept) in (0, len(self.layers)), rule, kept=self.kept, layers=self.layers)
         for layer, experts in zip(self.layers, self.kept, strict=False):

@@ -251,7 +251,7 @@ def test_a_change_of_start_is_told():
         model = MixtureOfExpertsRegressor(3, random_state=0).fit(x, x[:, 0])
     assert model.start_ == "random"
     square = Activation("square", torch.square)
-    with pytest.warns(ConvergenceWarning, match=r"^EM is initialized at random: g='square' has no P2"):
+    with pytest.warns(ConvergenceWarning, match=r"^EM is initialized at random: with activation='square' the moments"):
         MixtureOfExpertsRegressor(2, square, random_state=0).fit(x, x[:, 0] ** 2)
 
 
@@ -270,7 +270,8 @@ BAD = [
     ({"n_init": 0}, r"^n_init must be a whole number of at least 1: got n_init=0$"),
     ({"max_iter": 0}, r"^max_iter must be a whole number of at least 1: got max_iter=0$"),
     ({"method": "em"}, r"^method must be one of spectral\+em, spectral, joint-em: got method='em'$"),
-    ({"activation": "swish"}, r"^g must be one of identity, relu, .*: got g='swish'$"),
+    ({"activation": "swish"}, r"^activation must be one of identity, relu, .*: got activation='swish'$"),
+    ({"activation": ["relu"]}, r"^activation must be one of identity, relu, .*: got activation=\['relu'\]$"),
     ({"prior": 0}, r"^prior must be greater than 0: got prior=0$"),
     ({"prior": float("nan")}, r"^prior must be greater than 0: got prior=nan$"),
     ({"tol": -1}, r"^tol must be at least 0: got tol=-1$"),
