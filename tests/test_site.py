@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from moe_lab.core.installing import how_to_install
 from moe_lab.course import glossary
 from moe_lab.patch_routing import JointMoE, PatternTask, Run
 from moe_lab.patch_routing.pulls import router_pulls
@@ -47,9 +48,7 @@ from tools.recordings import cells_of, lab_of_cell
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = ("sphinx", "myst_nb", "sphinx_book_theme", "latex2mathml")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-needs_sphinx = pytest.mark.skipif(
-    bool(MISSING), reason=f"{', '.join(MISSING)} not installed: pip install 'moe-lab[site]'"
-)
+needs_sphinx = pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not installed: {how_to_install('site')}")
 ORDER = Order("quick", 3, "cpu", Path("measured"), None, 1)
 
 COMPARABLE = [claim for claim in claims() if not claim.not_comparable]
@@ -469,7 +468,7 @@ class TestForEverybody:
 
 def test_without_sphinx_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(site, "_installed", lambda name: name != "myst_nb")
-    with pytest.raises(RuntimeError, match=r"the site needs myst_nb: pip install 'moe-lab\[site\]'"):
+    with pytest.raises(RuntimeError, match=f"the site needs myst_nb: {re.escape(how_to_install('site'))}"):
         site.build(ROOT, tmp_path / "site")
 
 
