@@ -292,7 +292,7 @@ class TestLab:
     @pytest.mark.skipif(sys.platform != "linux", reason="/sys is a folder that cannot be written to")
     @pytest.mark.parametrize("served", [True], indirect=True)
     def test_a_kernel_runs_where_home_cannot_be_written_to(self, served):
-        process, address, folder = served
+        process, address, _ = served
         deadline = time.monotonic() + 180
         while status(f"{address}/api/kernelspecs?token=opensesame") != 200:
             assert process.poll() is None, process.stdout.read()

@@ -28,6 +28,10 @@ FIRST_NOTEBOOK = f"{NOTEBOOKS[0].stem}.ipynb"
 CONFIG = Path(__file__).resolve().parent / "jupyter_config"
 
 
+SEARCHED = {"JUPYTER_CONFIG_DIR": "JUPYTER_CONFIG_PATH", "JUPYTER_DATA_DIR": "JUPYTER_PATH"}
+"""The variables that name further folders to read, by those that name the one to read and write."""
+
+
 def missing() -> list[str]:
     """Returns the modules that the course needs and that are not installed."""
     return [name for name in NEEDED if importlib.util.find_spec(name) is None]
@@ -94,18 +98,15 @@ def own_folders() -> Iterator[str]:
     folder, cause = next(iter(closed.values()))
     said = f"{named(folder)} cannot be written to ({cause})"
     try:
-        with tempfile.TemporaryDirectory(prefix="moe_lab_", ignore_cleanup_errors=True) as place:
-            for variable, search in (
-                ("JUPYTER_CONFIG_DIR", "JUPYTER_CONFIG_PATH"),
-                ("JUPYTER_DATA_DIR", "JUPYTER_PATH"),
-            ):
-                if variable in closed:
-                    others = [os.environ.get(search), str(closed[variable][0])]
-                    os.environ[search] = os.pathsep.join(filter(None, others))
-            os.environ |= {name: str(Path(place, name.lower())) for name in closed}
-            yield f"{said}: JupyterLab keeps its files in {place} until it ends."
-    except FileNotFoundError as error:  # of tempfile, which found none
+        temporary = tempfile.TemporaryDirectory(prefix="moe_lab_", ignore_cleanup_errors=True)
+    except OSError as error:
         raise OperationError(f"{said}, and neither can any temporary folder") from error
+    with temporary as place:
+        for variable, search in SEARCHED.items():
+            if variable in closed:
+                os.environ[search] = os.pathsep.join(filter(None, [os.environ.get(search), str(closed[variable][0])]))
+        os.environ |= {name: str(Path(place, name.lower())) for name in closed}
+        yield f"{said}: JupyterLab keeps its files in {place} until it ends."
 
 
 def serve(folder: Path, *, browser: bool, port: int | None, ip: str) -> None:

@@ -1,4 +1,4 @@
-"""The command that adds an extra, for each way in which moe_lab can have been installed; and that no text has another."""
+"""The command that adds an extra, for each way in which moe_lab can have been installed; no text has another."""
 
 from __future__ import annotations
 
@@ -118,10 +118,9 @@ def test_every_extra_that_is_asked_for_is_one():
     assert others == [], "moe_lab.core.installing.how_to_install says how"
 
 
+NAME = r"""['"]?moe-lab(?!\S* @ )(?![\w-])"""
 BY_NAME = re.compile(
-    r"""(?:(?:pip3?|pipx|tool)\ install|uv\ add)(?:\ [^\s`'"&;|]+|\ "[^"]*"|\ '[^']*')*?\ ['"]?moe-lab(?!\S*\ @\ )(?![\w-])
-    |--from\ ['"]?moe-lab(?!\S*\ @\ )(?![\w-])""",
-    re.VERBOSE,
+    r"""(?:(?:pip3?|pipx|tool) install|uv add)(?: [^\s`'"&;|]+| "[^"]*"| '[^']*')*? """ + NAME + "|--from " + NAME
 )
 
 
