@@ -205,10 +205,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         output.flush()
     except (KeyboardInterrupt, typer.Abort):
         _leave("stopped", 130)
-    except (Exception, SystemExit) as error:  # click leaves without a word where a pipe's reader has gone
-        full = isinstance(error, OSError) and error.filename is None and error.errno in NO_ROOM
-        if (cause := _unwritten(output)) or full:
-            _leave(f"the output could not be written ({cause or _sentence(error)})", 1)
+    except (Exception, SystemExit) as error:
+        # Where a pipe's reader has gone, click and rich leave without a word.
+        first = error.__context__ if isinstance(error, SystemExit) else error
+        cause = _unwritten(output)
+        if isinstance(first, OSError) and first.filename is None and first.errno in NO_ROOM:
+            cause = first.strerror or str(first)
+        if cause:
+            _leave(f"the output could not be written ({cause})", 1)
         if isinstance(error, SystemExit):
             raise
         # Typer's usage errors: their class has moved between modules, their method has one name. The rest are bugs.
@@ -230,7 +234,7 @@ def _unwritten(output: TextIO) -> str:
     return ""
 
 
-def _sentence(error: BaseException) -> str:
+def _sentence(error: Exception) -> str:
     """The error on one line."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror

@@ -59,7 +59,7 @@ def test_values_that_come_late_are_nan_before() -> None:
 
 
 def test_a_snapshot_prints_in_at_most_ten_lines() -> None:
-    model = JointMoE(experts=3, patches_per_expert=3, learning_rate=1.0)
+    model = JointMoE(neurons=12, experts=3, patches_per_expert=3, learning_rate=1.0)
     for snapshot in train(model, PatternTask(), samples=40, trials=3, epochs=2, test_samples=40, device="cpu"):
         lines = repr(snapshot).splitlines()
         assert len(lines) <= 10 and max(map(len, lines)) <= 110
