@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from html import unescape
 from html.parser import HTMLParser
@@ -42,6 +43,7 @@ from tools.landing import DOORS
 from tools.live_pages import FRONT
 from tools.markdown import table
 from tools.outputs import is_exercise
+from tools.owner import repository
 from tools.pairs import read
 from tools.recordings import cells_of, lab_of_cell
 
@@ -475,3 +477,19 @@ def test_without_sphinx_it_says_what_to_install(monkeypatch, tmp_path):
 def test_the_command_ends_with_a_sentence(tmp_path):
     with pytest.raises(SystemExit, match=r"there is no file .*nowhere\.json"):
         site.main(["--out", str(tmp_path / "site"), "--results", str(tmp_path / "nowhere.json")])
+
+
+@needs_sphinx
+def test_pages_link_the_repository_its_issues_and_the_source_of_a_function(tmp_path):
+    pages, built = tmp_path / "pages", tmp_path / "built"
+    pages.mkdir()
+    directive = "```{eval-rst}\n.. automodule:: moe_lab.core.interrupts\n   :members:\n```"
+    (pages / "course.md").write_text(f"# Course\n\n{directive}\n")
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "-b", "html", "-c", str(ROOT / "docs")]
+    subprocess.run([*command, str(pages), str(built)], cwd=ROOT, check=True)
+    page = (built / "course.html").read_text(encoding="utf-8")
+    address = f"https://github.com/{repository(ROOT)}"
+    assert f'<a href="{address}">Source code</a>' in page and f'<a href="{address}/issues">' in page
+    assert 'href="_modules/moe_lab/core/interrupts.html#stop_if_unwanted"' in page
+    source = (built / "_modules" / "moe_lab" / "core" / "interrupts.html").read_text(encoding="utf-8")
+    assert 'id="stop_if_unwanted"' in source
