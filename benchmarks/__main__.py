@@ -6,6 +6,7 @@ python -m benchmarks step live       some topics; the other results in the file 
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import subprocess
@@ -34,12 +35,26 @@ TOPICS = {
 FILE = Path(__file__).with_name("results.json")
 
 
+def asked(arguments: list[str]) -> list[str]:
+    """Reads the topics from the command's arguments; `--help` lists all."""
+    listed = "\n".join(f"  {topic:<16}{words}" for topic, words in TOPICS.items())
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks",
+        description="Runs the benchmarks and writes results.json beside them.",
+        epilog=f"topics:\n{listed}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("topics", nargs="*", metavar="TOPIC", help="what to measure; all if not given")
+    return list(parser.parse_args(arguments).topics)
+
+
 def main(topics: list[str]) -> int:
     """Measures the topics, each in a process of its own, so that neither memory nor caches carry over.
 
     Returns:
       1 where a target is missed or a topic fails, else 0.
     """
+    topics = asked(topics)
     unknown = set(topics) - set(TOPICS)
     if unknown:
         raise SystemExit(f"a topic must be one of {', '.join(TOPICS)}: got {', '.join(sorted(unknown))}")

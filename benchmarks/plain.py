@@ -69,18 +69,15 @@ def train_separate(
 
     order = stream(seed, trial, f"order/{samples}")
     for _ in range(150):
-        wrong = 0
         for places in np.array_split(order.permutation(samples), samples // batch):
             margins = signs["train"][places] * answer(chosen["train"][places])
             slopes = torch.autograd.grad(softplus(-margins).mean(), weights)
-            wrong += int((margins <= 0).sum())
             with torch.no_grad():
                 for w, slope in zip(weights, slopes, strict=True):
                     w -= task.learning_rate * slope
-        if wrong <= 0.05 * samples:
-            with torch.no_grad():
-                if (signs["train"] * answer(chosen["train"]) > 0).all():
-                    break
+        with torch.no_grad():
+            if (signs["train"] * answer(chosen["train"]) > 0).all():
+                break
     with torch.no_grad():
         return float((signs["test"] * answer(chosen["test"]) > 0).float().mean())
 

@@ -3,12 +3,15 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent)]
+
+from tools.owner import repository  # noqa: E402 - found by the line above
 
 project = "moe_lab"
 author = "The moe_lab authors"
 language = "en"
-extensions = ["myst_nb", "mathml", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "autodoc"]
+extensions = ["myst_nb", "mathml", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "autodoc"]
 exclude_patterns = ["_build"]
 root_doc = "course"
 
@@ -28,6 +31,7 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 100
 
+ADDRESS = f"https://github.com/{repository()}"
 html_theme = "sphinx_book_theme"
 html_title = "moe_lab"
 html_static_path = ["site.css", "fonts/stix-two-math.woff2", "fonts/OFL.txt"]
@@ -39,6 +43,7 @@ html_theme_options = {
     "use_download_button": False,
     "use_fullscreen_button": False,
     "show_toc_level": 2,
+    "extra_footer": f'<a href="{ADDRESS}">Source code</a> · <a href="{ADDRESS}/issues">Questions and faults</a>',
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }

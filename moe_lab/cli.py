@@ -9,14 +9,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, NoReturn, TextIO
 
 import typer
 
 import moe_lab
-from moe_lab.core.errors import DEBUG, traced
+from moe_lab.core.errors import DEBUG, NO_ROOM, traced
 
 CRITERIA = (
     "router-norm-change",
@@ -75,7 +76,10 @@ def lab(
     copied = course.copy_course(folder)
     for sentence in [f"The course is in {folder.resolve()}.", *copied.sentences()]:
         print(sentence, flush=True)
-    jupyter.serve(folder, browser=browser, port=port, ip=ip)
+    with jupyter.own_folders() as sentence:
+        if sentence:
+            print(sentence, flush=True)
+        jupyter.serve(folder, browser=browser, port=port, ip=ip)
 
 
 @app.command()
@@ -195,11 +199,22 @@ def doctor(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs a command and exits: 0 when done, 1 when it could not be carried out, 2 for wrong usage."""
+    output = sys.stdout
     try:
         code = app(list(arguments) if arguments is not None else None, standalone_mode=False)
+        output.flush()
     except (KeyboardInterrupt, typer.Abort):
         _leave("stopped", 130)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        # Where a pipe's reader has gone, click and rich leave without a word.
+        first = error.__context__ if isinstance(error, SystemExit) else error
+        cause = _unwritten(output)
+        if isinstance(first, OSError) and first.filename is None and first.errno in NO_ROOM:
+            cause = first.strerror or str(first)
+        if cause:
+            _leave(f"the output could not be written ({cause})", 1)
+        if isinstance(error, SystemExit):
+            raise
         # Typer's usage errors: their class has moved between modules, their method has one name. The rest are bugs.
         if hasattr(error, "format_message"):
             _leave(error.format_message(), 2)
@@ -207,6 +222,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         _leave(_sentence(error), 1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _unwritten(output: TextIO) -> str:
+    """Why what was printed cannot be written; "" if it can. Python would complain of it once more at its end."""
+    try:
+        output.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), output.fileno())
+        return error.strerror or str(error)
+    return ""
 
 
 def _sentence(error: Exception) -> str:
@@ -218,5 +243,6 @@ def _sentence(error: Exception) -> str:
 
 def _leave(message: str, code: int) -> NoReturn:
     if message:
-        print(f"moe-lab: {message}", file=sys.stderr)
+        with suppress(OSError):  # where nobody reads the messages either
+            print(f"moe-lab: {message}", file=sys.stderr)
     sys.exit(code)

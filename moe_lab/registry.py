@@ -19,6 +19,7 @@ class Paper:
       venue: conference and year: "NeurIPS 2022".
       title: as published.
       room: the package of its models and figures, below `moe_lab`: "recovery.gridlock".
+      url: where anybody can read it.
     """
 
     key: str
@@ -26,6 +27,7 @@ class Paper:
     venue: str
     title: str
     room: str
+    url: str
 
     @property
     def citation(self) -> str:
@@ -117,6 +119,7 @@ PAPERS: Mapping[str, Paper] = {
             title="Patch-level Routing in Mixture-of-Experts is Provably Sample-efficient for Convolutional Neural "
             "Networks",
             room="patch_routing",
+            url="https://arxiv.org/abs/2306.04073",
         ),
         Paper(
             key="chen2022",
@@ -124,6 +127,7 @@ PAPERS: Mapping[str, Paper] = {
             venue="NeurIPS 2022",
             title="Towards Understanding the Mixture-of-Experts Layer in Deep Learning",
             room="specialization",
+            url="https://arxiv.org/abs/2208.02813",
         ),
         Paper(
             key="pruning2024",
@@ -131,6 +135,7 @@ PAPERS: Mapping[str, Paper] = {
             venue="ICML 2024",
             title="A Provably Effective Method for Pruning Experts in Fine-tuned Sparse Mixture-of-Experts",
             room="pruning",
+            url="https://arxiv.org/abs/2405.16646",
         ),
         Paper(
             key="gridlock2019",
@@ -138,6 +143,7 @@ PAPERS: Mapping[str, Paper] = {
             venue="ICML 2019",
             title="Breaking the gridlock in Mixture-of-Experts: Consistent and Efficient Algorithms",
             room="recovery.gridlock",
+            url="https://arxiv.org/abs/1802.07417",
         ),
         Paper(
             key="gated2019",
@@ -145,6 +151,7 @@ PAPERS: Mapping[str, Paper] = {
             venue="2019",
             title="Learning in Gated Neural Networks",
             room="recovery.landscape",
+            url="https://arxiv.org/abs/1906.02777",
         ),
     )
 }
@@ -349,6 +356,18 @@ LABS = (
     Lab("RoutingChoicesLab", module="labs.routing_choices", paper="pmoe2023", notebook="11"),
 )
 """The Labs in the order of their notebooks."""
+
+
+def papers_of(notebook: Notebook) -> list[Paper]:
+    """Returns the papers that a notebook is about: those of its Labs, and those whose rooms it explains."""
+    shown = {lab.paper for lab in LABS if lab.notebook == notebook.number}
+    rooms = [part.split(".") for part in notebook.explains]
+
+    def explained(room: list[str]) -> bool:
+        return any(part[: len(room)] == room[: len(part)] for part in rooms)
+
+    return [paper for paper in PAPERS.values() if paper.key in shown or explained(paper.room.split("."))]
+
 
 PAGES: Mapping[str, str] = {lab.name: lab.page for lab in LABS if lab.page}
 """The pages of the playground by the names of the Labs that they mirror."""

@@ -70,6 +70,13 @@ def test_a_topic_that_fails_leaves_the_others_their_figures(monkeypatch, tmp_pat
     assert json.loads((tmp_path / "results.json").read_text())["gpu_trainings_per_second"]["value"] is None
 
 
+def test_help_lists_the_topics_and_measures_nothing(capsys):
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--help"])
+    told = capsys.readouterr().out
+    assert ended.value.code == 0 and all(f"  {topic} " in told and words in told for topic, words in TOPICS.items())
+
+
 def test_an_unknown_topic_is_a_sentence():
     with pytest.raises(SystemExit, match=r"a topic must be one of step, .*: got speed"):
         command.main(["speed"])

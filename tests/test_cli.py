@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -14,7 +15,9 @@ import urllib.error
 import urllib.request
 import webbrowser
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from jupyter_client.manager import run_kernel
@@ -22,6 +25,7 @@ from jupyter_client.manager import run_kernel
 import moe_lab
 from moe_lab import cli
 from moe_lab.core.errors import MissingFileError
+from moe_lab.core.installing import how_to_install, how_to_install_package
 from moe_lab.course import doctor, jupyter, playground
 
 
@@ -96,7 +100,8 @@ class TestAskingWrongly:
         code, _, err = call(capsys, "lab", str(tmp_path / "mine"))
         assert code == 1
         assert err == (
-            "moe-lab: the course needs a_module_that_is_not_installed: install with pip install 'moe-lab[lab]'\n"
+            "moe-lab: the course needs a_module_that_is_not_installed: "
+            f"install with {' '.join(how_to_install('lab').split())}\n"
         )
 
     @pytest.mark.parametrize("bug", [ValueError, RuntimeError, OSError, KeyError])
@@ -145,7 +150,8 @@ class TestPlayground:
         assert call(capsys, "playground") == (
             1,
             "",
-            "moe-lab: the playground needs a_module_that_is_not_installed: install with pip install 'moe-lab[lab]'\n",
+            "moe-lab: the playground needs a_module_that_is_not_installed: "
+            f"install with {' '.join(how_to_install('lab').split())}\n",
         )
 
 
@@ -165,10 +171,11 @@ class TestDoctor:
     def test_says_what_is_missing_and_which_commands_need_it(self, monkeypatch):
         wanted = ["torch>=2", "no-such-thing>=3.1; extra == 'lab'", "none-either>=1; extra == 'class'"]
         monkeypatch.setattr("importlib.metadata.requires", lambda name: wanted)
-        assert dict(doctor.installed())["no-such-thing"] == "missing: pip install 'no-such-thing>=3.1'"
+        told = how_to_install_package("no-such-thing", ">=3.1")
+        assert dict(doctor.installed())["no-such-thing"] == f"missing: {told}" and told.endswith('"no-such-thing>=3.1"')
         rows = dict(doctor.commands())
-        assert rows["lab"] == "no: no-such-thing missing; install with  pip install 'moe-lab[lab]'"
-        assert rows["class, to grade"] == "no: none-either missing; install with  pip install 'moe-lab[class]'"
+        assert rows["lab"] == f"no: no-such-thing missing; install with  {how_to_install('lab')}"
+        assert rows["class, to grade"] == f"no: none-either missing; install with  {how_to_install('class')}"
         assert rows["demo"] == rows["prune"] == "yes"
 
     def test_says_when_widgets_are_too_old(self, monkeypatch):
@@ -176,14 +183,77 @@ class TestDoctor:
         assert dict(doctor.commands())["lab"] == "no: ipywidgets must be at least 7.7: got 7.6.5"
 
 
+def program(*arguments: str, **how: Any) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own."""
+    settings: dict[str, Any] = {"stderr": subprocess.PIPE, "text": True, "stdout": subprocess.PIPE, **how}
+    return subprocess.run([sys.executable, "-m", "moe_lab", *arguments], check=False, **settings)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folders and devices of Linux")
+class TestWithoutRoom:
+    """/sys cannot be written to, by anybody; a limit of 0 bytes on files is a device that is full."""
+
+    NOWHERE: ClassVar = {"HOME": "/sys", "XDG_CONFIG_HOME": "/sys", "XDG_CACHE_HOME": "/sys"}
+
+    def rows(self, **how: Any) -> dict[str, str]:
+        out = program("doctor", **how).stdout
+        return dict(re.findall(r"^  (\S.*?)  +(\S.*)$", out.partition("Commands")[2].partition("Device")[0], re.M))
+
+    def test_without_a_home_the_course_still_starts_and_says_where_it_keeps_its_files(self, tmp_path):
+        rows = self.rows(cwd=tmp_path, env={**os.environ, **self.NOWHERE})
+        closed = "/sys/.jupyter cannot be written to (Permission denied)"
+        assert rows.pop("lab") == f"yes, with JupyterLab's files in a temporary folder: {closed}"
+        assert set(rows.values()) == {"yes"}
+
+    @pytest.mark.parametrize("cause", ["Permission denied", "File too large"])
+    def test_what_writes_into_the_present_folder_says_that_it_cannot(self, tmp_path, cause):
+        full = cause == "File too large"
+        limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)) if full else None
+        rows = self.rows(cwd=tmp_path if full else "/sys", preexec_fn=limit)
+        no = {name for name, said in rows.items() if said.startswith("no: the present folder cannot be written to")}
+        assert no == {"lab", "playground", "demo", "reproduce", "make site"}
+        assert all(f"({cause}); call it in another" in rows[name] for name in no)
+        assert rows["prune"] == rows["class"] == "yes"
+
+    def test_without_the_course_or_a_part_of_the_project_a_command_does_not_run(self, monkeypatch):
+        def none(*_: Any) -> Path:
+            raise MissingFileError("the course's notebooks must be beside the package: found none")
+
+        monkeypatch.setattr(doctor, "notebooks_folder", none)
+        command = doctor.Command(parts=("moe_lab_of_tomorrow",))
+        monkeypatch.setattr(doctor, "COMMANDS", {**doctor.COMMANDS, "demo": command})
+        rows = dict(doctor.commands())
+        assert rows["class"] == "no: the course's notebooks must be beside the package: found none"
+        assert rows["demo"] == "no: moe_lab_of_tomorrow is not importable" and rows["prune"] == "yes"
+
+    @pytest.mark.parametrize("unbuffered", ["", "1"])
+    @pytest.mark.parametrize("arguments", [["doctor"], ["reproduce", "--list"], ["--help"], ["--version"]], ids=str)
+    def test_output_to_a_full_device_ends_in_a_sentence(self, arguments, unbuffered):
+        with open("/dev/full", "w") as full:
+            done = program(*arguments, stdout=full, env={**os.environ, "PYTHONUNBUFFERED": unbuffered})
+        assert (done.returncode, done.stderr) == (
+            1, "moe-lab: the output could not be written (No space left on device)\n"
+        )  # fmt: skip
+
+    @pytest.mark.parametrize("arguments", [["doctor"], ["reproduce", "--list"], ["--help"]], ids=str)
+    def test_output_to_a_pipe_without_a_reader_ends_in_a_sentence(self, arguments):
+        reading, writing = os.pipe()
+        os.close(reading)
+        with os.fdopen(writing, "w") as closed:
+            done = program(*arguments, stdout=closed)
+        assert (done.returncode, done.stderr) == (1, "moe-lab: the output could not be written (Broken pipe)\n")
+
+
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[tuple[subprocess.Popen, str, Path]]:
-    """`moe-lab lab` as a reader starts it: the process, its address and the folder."""
-    port, folder = free_port(), tmp_path / "mine"
-    own = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME")}
+def served(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen, str, Path]]:
+    """`moe-lab lab` as a reader starts it, with a home of its own or one that cannot be written to: the process, its
+    address and the folder.
+    """
+    port, folder, closed = free_port(), tmp_path / "mine", getattr(request, "param", False)
+    own = {f"JUPYTER_{name}_DIR": str(tmp_path / name) for name in ("CONFIG", "DATA", "RUNTIME") if not closed}
     process = subprocess.Popen(
         [sys.executable, "-m", "moe_lab", "lab", "--no-browser", "--port", str(port), str(folder)],
-        env={**os.environ, **own, "JUPYTER_TOKEN": "opensesame", "HOME": str(tmp_path)},
+        env={**os.environ, **own, "JUPYTER_TOKEN": "opensesame", "HOME": "/sys" if closed else str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -218,6 +288,25 @@ class TestLab:
                 timeout=60,
             )
         assert "True" in printed
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="/sys is a folder that cannot be written to")
+    @pytest.mark.parametrize("served", [True], indirect=True)
+    def test_a_kernel_runs_where_home_cannot_be_written_to(self, served):
+        process, address, _ = served
+        deadline = time.monotonic() + 180
+        while status(f"{address}/api/kernelspecs?token=opensesame") != 200:
+            assert process.poll() is None, process.stdout.read()
+            assert time.monotonic() < deadline, "JupyterLab did not answer within three minutes"
+            time.sleep(0.2)
+        begun = urllib.request.Request(f"{address}/api/kernels?token=opensesame", data=b"{}", method="POST")
+        with urllib.request.urlopen(begun, timeout=60) as answer:
+            assert answer.status == 201
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=120)[0]
+        (kept,) = re.findall(
+            r"^/sys/\.jupyter cannot be written to .*: JupyterLab keeps its files in (\S+) until", said, re.M
+        )
+        assert not Path(kept).exists() and "Traceback" not in said
 
     def test_serves_the_course_to_those_with_the_token(self, served):
         process, address, folder = served

@@ -15,7 +15,9 @@ import pytest
 
 import moe_lab_widgets
 from moe_lab import exercises
-from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS, PAPERS, ROOMS, SHARED_ROOMS, WAYS, notebook_of
+from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS, PAPERS, ROOMS, SHARED_ROOMS, WAYS, notebook_of, papers_of
+from moe_lab_papers import claims
+from moe_lab_papers.digest import digests, templates
 from tests.solutions.every import SOLUTIONS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -42,6 +44,28 @@ def test_readme_and_citation_name_every_paper(name):
     assert [paper.key for paper in PAPERS.values() if paper.title.split(":")[0].lower() not in text] == []
     if name == "CITATION.cff":
         assert text.count("- type:") == len(PAPERS)
+
+
+def test_every_paper_is_linked_where_it_is_named():
+    """On its page, in the list of citations, and in the folded claims of the report; each from a place of its own."""
+    assert len({paper.url for paper in PAPERS.values()}) == len(PAPERS)
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8").split("- type:")[1:]
+    shown = templates().get_template("claims.html").module.every_claim(digests(claims(), []), False)
+    for paper in PAPERS.values():
+        assert re.fullmatch(r"https://arxiv\.org/abs/\d{4}\.\d{5}", paper.url), paper.key
+        page = (ROOT / "docs" / "papers" / f"{paper.key}.md").read_text(encoding="utf-8")
+        assert f"]({paper.url}). " in page.replace("\n", " "), paper.key
+        (own,) = [one for one in cited if paper.title in one]
+        assert f"\n    url: {paper.url}\n" in own, paper.key
+        assert f'<a href="{paper.url}">{paper.citation}</a>' in shown, paper.key
+
+
+def test_notebooks_know_their_papers():
+    found = {notebook.number: [paper.key for paper in papers_of(notebook)] for notebook in NOTEBOOKS}
+    assert found["02"] == found["03"] == found["11"] == ["pmoe2023"]
+    assert found["06"] == ["gridlock2019", "gated2019"] and found["07"] == ["gated2019"]
+    assert found["13"] == ["pruning2024"] and found["00"] == found["01"] == []
+    assert {key for keys in found.values() for key in keys} == set(PAPERS)
 
 
 def test_labs_are_those_of_the_widgets():

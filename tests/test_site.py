@@ -6,6 +6,7 @@ import base64
 import importlib.util
 import json
 import re
+import subprocess
 import sys
 from html import unescape
 from html.parser import HTMLParser
@@ -21,6 +22,7 @@ import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
+from moe_lab.core.installing import how_to_install
 from moe_lab.course import glossary
 from moe_lab.patch_routing import JointMoE, PatternTask, Run
 from moe_lab.patch_routing.pulls import router_pulls
@@ -41,15 +43,14 @@ from tools.landing import DOORS
 from tools.live_pages import FRONT
 from tools.markdown import table
 from tools.outputs import is_exercise
+from tools.owner import repository
 from tools.pairs import read
 from tools.recordings import cells_of, lab_of_cell
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = ("sphinx", "myst_nb", "sphinx_book_theme", "latex2mathml")
 MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
-needs_sphinx = pytest.mark.skipif(
-    bool(MISSING), reason=f"{', '.join(MISSING)} not installed: pip install 'moe-lab[site]'"
-)
+needs_sphinx = pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not installed: {how_to_install('site')}")
 ORDER = Order("quick", 3, "cpu", Path("measured"), None, 1)
 
 COMPARABLE = [claim for claim in claims() if not claim.not_comparable]
@@ -469,10 +470,26 @@ class TestForEverybody:
 
 def test_without_sphinx_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr(site, "_installed", lambda name: name != "myst_nb")
-    with pytest.raises(RuntimeError, match=r"the site needs myst_nb: pip install 'moe-lab\[site\]'"):
+    with pytest.raises(RuntimeError, match=f"the site needs myst_nb: {re.escape(how_to_install('site'))}"):
         site.build(ROOT, tmp_path / "site")
 
 
 def test_the_command_ends_with_a_sentence(tmp_path):
     with pytest.raises(SystemExit, match=r"there is no file .*nowhere\.json"):
         site.main(["--out", str(tmp_path / "site"), "--results", str(tmp_path / "nowhere.json")])
+
+
+@needs_sphinx
+def test_pages_link_the_repository_its_issues_and_the_source_of_a_function(tmp_path):
+    pages, built = tmp_path / "pages", tmp_path / "built"
+    pages.mkdir()
+    directive = "```{eval-rst}\n.. automodule:: moe_lab.core.interrupts\n   :members:\n```"
+    (pages / "course.md").write_text(f"# Course\n\n{directive}\n")
+    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "-b", "html", "-c", str(ROOT / "docs")]
+    subprocess.run([*command, str(pages), str(built)], cwd=ROOT, check=True)
+    page = (built / "course.html").read_text(encoding="utf-8")
+    address = f"https://github.com/{repository(ROOT)}"
+    assert f'<a href="{address}">Source code</a>' in page and f'<a href="{address}/issues">' in page
+    assert 'href="_modules/moe_lab/core/interrupts.html#stop_if_unwanted"' in page
+    source = (built / "_modules" / "moe_lab" / "core" / "interrupts.html").read_text(encoding="utf-8")
+    assert 'id="stop_if_unwanted"' in source

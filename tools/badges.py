@@ -16,7 +16,7 @@ from pathlib import Path
 import jupytext
 from nbformat import NotebookNode
 
-from moe_lab.registry import INDEX, NOTEBOOKS
+from moe_lab.registry import INDEX, NOTEBOOKS, Notebook, papers_of
 from tools.course_map import course_table, map_table, ways_table
 from tools.guide import stamp_guide
 from tools.owner import release, repository
@@ -89,8 +89,15 @@ def setup_cell(repo: str, ref: str, extra: str = "") -> str:
     return SETUP.replace("{repo}", repo).replace("{ref}", ref).replace("{package}", package)
 
 
+def paper_links(lesson: Notebook) -> str:
+    """The papers that a notebook is about, with their addresses, as a sentence; "" where it is about none."""
+    links = [f"[{paper.authors}, {paper.venue}]({paper.url})" for paper in papers_of(lesson)]
+    return f"*The {'papers' if len(links) > 1 else 'paper'}: {'; '.join(links)}.*" if links else ""
+
+
 def stamp(notebook: NotebookNode, repo: str, ref: str, name: str) -> None:
-    """Writes a notebook's badges below its title, its set-up cell before any other code, tables and solutions.
+    """Writes a notebook's badges below its title, links to its papers, its set-up cell before any other code, tables
+    and solutions.
 
     Args:
       notebook: changed in place.
@@ -103,7 +110,10 @@ def stamp(notebook: NotebookNode, repo: str, ref: str, name: str) -> None:
     for tag, make, text in (
         ("badges", _markdown, badges(repo, ref, name)),
         ("setup", _code, setup_cell(repo, ref, lesson.extra if lesson else "")),
+        ("papers", _markdown, paper_links(lesson) if lesson else ""),
     ):
+        if not text:
+            continue
         place = next((i for i, cell in enumerate(cells) if tag in cell.metadata.get("tags", [])), None)
         if place is not None:
             cells[place].source = text

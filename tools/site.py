@@ -23,6 +23,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from moe_lab.core.installing import how_to_install
 from moe_lab.course import glossary
 from moe_lab.course.copies import asks
 from moe_lab.registry import CLAIMED, INDEX, NOTEBOOKS, PAGES
@@ -242,7 +243,7 @@ def build(root: Path, out: Path, results: Path | None = None, recorded: Recorded
     """
     missing = [name for name in ("sphinx", "myst_nb", "sphinx_book_theme", "latex2mathml") if not _installed(name)]
     if missing:
-        raise RuntimeError(f"the site needs {', '.join(missing)}: pip install 'moe-lab[site]'")
+        raise RuntimeError(f"the site needs {', '.join(missing)}: {how_to_install('site')}")
     if out.exists() and any(out.iterdir()) and not (out / "searchindex.js").exists():
         raise RuntimeError(f"the site's folder must be empty or hold an older site: got {out}")
     recorded = recorded or Recorded()

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from moe_lab.core.config import Config, symbols_of
+from moe_lab.core.config import Config, ConfigError, symbols_of
 from moe_lab.core.errors import InputError
 from moe_lab.core.sentences import WORDS, class_given, no_parameter, shown
 from moe_lab.core.signatures import with_notebook
@@ -52,7 +52,16 @@ def checked(function: Function) -> Function:
         values = signature.bind_partial(*args, **kwargs).arguments
         _check(model(), {f"of_{name}": value for name, value in values.items() if name in named})
         signature.bind(*args, **kwargs)  # a required argument may be missing
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except ConfigError as error:
+            if error.unknown not in kwargs:
+                raise
+            # A keyword handed on: it was given to this function, so that its own parameters may be meant too.
+            own = symbols_of(named, function.__module__.rpartition(".")[0])
+            wrong = ConfigError(no_parameter(function.__name__, error.unknown, {**own, **error.known}))
+            wrong.unknown, wrong.known = error.unknown, {**own, **error.known}
+            raise wrong from None
 
     return with_notebook(cast(Function, call))
 

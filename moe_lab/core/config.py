@@ -5,7 +5,7 @@ Sliders, CLI help, the glossary and error messages are generated from these decl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,7 +13,7 @@ from pydantic import ConfigDict, ValidationError
 
 from moe_lab.core.errors import InputError
 from moe_lab.core.knobs import ParameterSet, knob
-from moe_lab.core.sentences import MOST, brief, sentence, shown, together
+from moe_lab.core.sentences import MOST, brief, sentence, shown, symbols_in, together
 from moe_lab.core.signatures import describe
 from moe_lab.core.words import with_article
 
@@ -25,7 +25,14 @@ class ConfigError(InputError):
 
     The message has a sentence for each violated rule, with the values received. Where they would be longer than `MOST`
     characters together, it has the first ones and says how many more there are.
+
+    Attributes:
+      unknown: the first keyword that names no parameter; "" where there is none.
+      known: the symbols of the parameters that there are.
     """
+
+    unknown: str = ""
+    known: Mapping[str, str] = {}
 
 
 def require(holds: bool, rule: str, **received: Any) -> None:
@@ -70,8 +77,11 @@ class Config(ParameterSet):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            sentences = dict.fromkeys(sentence(type(self), problem) for problem in error.errors())
-            raise ConfigError(together(list(sentences))) from None
+            problems = error.errors()
+            wrong = ConfigError(together(list(dict.fromkeys(sentence(type(self), problem) for problem in problems))))
+            wrong.unknown = next((str(one["loc"][0]) for one in problems if one["type"] == "extra_forbidden"), "")
+            wrong.known = symbols_in(type(self))
+            raise wrong from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         rule = f"{with_article(type(self).__name__)} is immutable; make a copy with .replace({brief(name)}=...)"

@@ -6,11 +6,14 @@ error is a bug, and keeps its traceback.
 
 from __future__ import annotations
 
+import errno
 import os
 import traceback
 
 DEBUG = "MOE_LAB_DEBUG"
 """The environment variable that makes user errors keep their traceback too."""
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EPIPE})
+"""Of errors that name no file, those of a full device, a spent quota, and a pipe whose reader has gone."""
 
 
 class UserError(Exception):
@@ -32,9 +35,9 @@ class OperationError(UserError, RuntimeError):
 def traced(error: BaseException) -> bool:
     """Whether to show the traceback of an error: it is a bug, or MOE_LAB_DEBUG asks for every one.
 
-    An OSError that names a file is about the user's file.
+    An OSError that names a file is about the user's file, and one of `NO_ROOM` about where something was written.
     """
-    about_a_file = isinstance(error, OSError) and error.filename is not None
+    about_a_file = isinstance(error, OSError) and (error.filename is not None or error.errno in NO_ROOM)
     users = isinstance(error, UserError) or about_a_file
     return not users or os.environ.get(DEBUG, "") not in ("", "0")
 

@@ -54,6 +54,26 @@ def writable_folder(folder: Path | str) -> Path:
     return folder
 
 
+def unwritable(folder: Path | str, size: int = 2**20) -> str:
+    """Tries to write a file, which does not stay, in a folder, or in the nearest that is there if it has to be made.
+
+    Args:
+      size: of the file, in bytes.
+
+    Returns:
+      why it cannot be written; "" if it can.
+    """
+    try:
+        place = Path(folder).absolute()
+        place = next(one for one in (place, *place.parents) if one.exists())
+        with tempfile.TemporaryFile(dir=place) as file:
+            file.write(bytes(size))
+            file.flush()
+    except (OSError, ValueError) as error:
+        return reason(error)
+    return ""
+
+
 def cache_folder(kind: str) -> Path:
     """Returns where downloads and trained models go when no folder is named.
 

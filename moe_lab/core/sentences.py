@@ -52,6 +52,22 @@ def no_parameter(owner: str, name: str, known: Mapping[str, str]) -> str:
     return start + brief(", ".join(known), MOST - len(start))
 
 
+def symbols_in(cls: type[ParameterSet]) -> dict[str, str]:
+    """Returns the symbol of each parameter of a Config; "" where it has none."""
+    knobs = cls.knobs()
+    return {name: knobs[name].symbol if name in knobs else "" for name in cls.model_fields}
+
+
+def not_measured(name: object, known: Sequence[str]) -> str:
+    """Returns the sentence for a name that is not among those of measured values, with the nearest or all of these."""
+    start = f"{shown(name, 60)} is not measured: "
+    meant = difflib.get_close_matches(str(name), known, 1, 0.7)
+    if meant:
+        return f"{start}did you mean {meant[0]}?"
+    start += "measured are "
+    return start + brief(", ".join(known), MOST - len(start))
+
+
 WORDS: Mapping[Any, tuple[str, str]] = {
     int: ("a whole number", "whole numbers"),
     float: ("a number", "numbers"),
@@ -107,8 +123,7 @@ def sentence(cls: type[ParameterSet], problem: ErrorDetails) -> str:
     name = str(problem["loc"][0]) if problem["loc"] else cls.__name__
     knobs = cls.knobs()
     if kind == "extra_forbidden":
-        symbols = {known: knobs[known].symbol if known in knobs else "" for known in cls.model_fields}
-        return no_parameter(cls.call_name(), name, symbols)
+        return no_parameter(cls.call_name(), name, symbols_in(cls))
     declared = knobs.get(name)
     title, symbol = (declared.title, declared.symbol or name) if declared else (name, name)
     annotation = cls.model_fields[name].annotation if name in cls.model_fields else None

@@ -7,6 +7,7 @@ measures. `Training` makes Snapshots of it.
 
 from __future__ import annotations
 
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +26,7 @@ from moe_lab.core.graphs import CapturedStep, on_accelerator
 from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.memory import trials_in_groups
 from moe_lab.core.origins import origin_of
+from moe_lab.core.sentences import not_measured
 from moe_lab.core.trials import device_and_dtype, in_groups, on_one_thread, threads_for
 
 if TYPE_CHECKING:
@@ -44,7 +46,17 @@ class Measure:
     constant: bool = False
 
 
-@dataclass(frozen=True)
+SCALARS_SHOWN = 5
+"""Lines that the text of a Snapshot has at most for measures with a value for each trial."""
+
+
+class UnmeasuredError(InputError, KeyError):
+    """A name that a Snapshot does not have."""
+
+    __str__ = Exception.__str__  # a KeyError's has the sentence in quotes
+
+
+@dataclass(frozen=True, repr=False)
 class Snapshot:
     """A plain record of a run at one step. Pictures read Snapshots and nothing else.
 
@@ -56,6 +68,9 @@ class Snapshot:
       diverged: (trial,) True where the loss became infinite or NaN; such a trial's values are NaN.
       coords: labels of the axes that the measures name.
       origin: how to make this run again: config, seed, device, version, paper.
+
+    Raises:
+      KeyError: `snapshot[name]` of what is not measured.
     """
 
     step: int
@@ -68,11 +83,39 @@ class Snapshot:
     origin: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self.values:
+            raise UnmeasuredError(not_measured(name, list(self.values)))
         return self.values[name]
+
+    def __repr__(self) -> str:
+        """Step and trials, mean and spread of what has one value for each trial, and the shapes of the rest."""
+        lines = [f"Snapshot at step {self.step}, {self._state}"]
+        rest = {name: values for name, values in self.values.items() if values.ndim != 1}
+        scalars = [_row(name, values) for name, values in self.values.items() if name not in rest]
+        more = len(scalars) - SCALARS_SHOWN
+        lines += scalars if more <= 1 else [*scalars[:SCALARS_SHOWN], f"and {more} more with a value for each trial"]
+        shapes = [f"{name} {'x'.join(map(str, values.shape))}" for name, values in rest.items()]
+        return "\n  ".join([*lines, *textwrap.wrap(", ".join(shapes), 100, max_lines=3, placeholder=" ...")])
+
+    @property
+    def _state(self) -> str:
+        """The number of trials, and how many of them have finished or diverged."""
+        counts = {"finished": int(self.finished.sum()), "diverged": int(self.diverged.sum())}
+        ended = [f", {count} {word}" for word, count in counts.items() if count]
+        return f"{self.trials} {'trial' if self.trials == 1 else 'trials'}{''.join(ended)}"
 
     @property
     def trials(self) -> int:
         return len(self.finished)
+
+
+def _row(name: str, values: np.ndarray) -> str:
+    """A measure with its mean over the trials that have a value, and their standard deviation."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return f"{name}: no value"
+    spread = f" ± {known.std(ddof=1):.3g}" if known.size > 1 else ""
+    return f"{name}: {known.mean():.4g}{spread}" + (f" ({known.size} trials)" if known.size < values.size else "")
 
 
 class TrialProgress:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from moe_lab.core.errors import OperationError
+from moe_lab.core.installing import how_to_install
 from moe_lab.core.sentences import brief
 
 Result = TypeVar("Result")
@@ -66,7 +67,7 @@ def on_cluster(address: str) -> Iterator[None]:
     try:
         from dask.distributed import Client
     except ModuleNotFoundError as error:
-        raise OperationError("a cluster needs dask.distributed: pip install 'moe-lab[cluster]'") from error
+        raise OperationError(f"a cluster needs dask.distributed: {how_to_install('cluster')}") from error
     import joblib
 
     try:

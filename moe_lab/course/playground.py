@@ -8,6 +8,7 @@ import webbrowser
 from pathlib import Path
 
 from moe_lab.core.errors import OperationError
+from moe_lab.core.installing import how_to_install
 from moe_lab.registry import PAGES
 
 NEEDED = ("ipywidgets", "anywidget")
@@ -28,7 +29,7 @@ def open_page(phases: bool = False, out: Path | None = None) -> str:
       RuntimeError: the widgets are not installed, or the file cannot be written.
     """
     if absent := [name for name in NEEDED if importlib.util.find_spec(name) is None]:
-        raise OperationError(f"the playground needs {' and '.join(absent)}: install with  pip install 'moe-lab[lab]'")
+        raise OperationError(f"the playground needs {' and '.join(absent)}: install with  {how_to_install('lab')}")
     bundle = importlib.import_module("moe_lab_widgets.playground.bundle")
     lab = list(PAGES)[1 if phases else 0]
     path: Path = bundle.write(lab, Path() if out is None else out)

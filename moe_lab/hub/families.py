@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from moe_lab.core.errors import InputError, OperationError
+from moe_lab.core.installing import how_to_install
 
 Neurons = Literal["", "rows", "columns", "either"]
 """How a tensor holds neurons, the vectors that an expert compares its input with; "" for tensors that hold none.
@@ -259,7 +260,7 @@ def transformers() -> ModuleType:
     try:
         return importlib.import_module("transformers")
     except ImportError as error:
-        raise OperationError(f"moe_lab.hub needs transformers, `pip install 'moe-lab[hub]'` ({error})") from error
+        raise OperationError(f"moe_lab.hub needs transformers: {how_to_install('hub')} ({error})") from error
 
 
 def read_field(config: Any, path: str) -> Any:

@@ -1,8 +1,8 @@
 """When a row ends: at zero training error, at the epoch limit, or when its loss is no longer finite.
 
-Zero training error is computed exactly, at the end of an epoch that had few errors on the way. On a CPU the host checks
-every such epoch, and evaluates only its rows. On an accelerator the host would have to wait for that, so the device
-decides, and the host reads its decisions every `_LOOK_EVERY` steps.
+Zero training error is that of the weights at the end of an epoch, over all training samples. On a CPU the host checks
+it, and gives a row up at the first block of samples with an error. On an accelerator the host would have to wait for
+that, so the device decides, and the host reads its decisions every `_LOOK_EVERY` steps.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from torch import Tensor
 from moe_lab.core.graphs import CapturedStep, on_accelerator, to_device
 from moe_lab.patch_routing.learner import Learner
 from moe_lab.patch_routing.run import Run
-
-WORTH_CHECKING = 0.05
-"""An epoch with more errors than this on the way is not checked for zero training error."""
 
 _LOOK_EVERY = 32
 """Steps between two readings of which rows have ended on an accelerator; in between the host never waits."""
@@ -77,33 +74,21 @@ def stopping_of(learner: Learner, run: Run) -> Stopping:
 class StoppingOnHost(Stopping):
     """Decided by the host."""
 
-    def __init__(self, learner: Learner, run: Run) -> None:
-        super().__init__(learner, run)
-        self.wrong = np.zeros(len(self.epoch), dtype=np.int64)  # errors on the way up to the row's last epoch
-
     def after(self, step: int) -> Ended | None:
         due = step % self.epoch == 0
         if not due.any() and step % self.record_every:
             return None
-        learner = self.learner
-        wrong, loss = learner.wrong.numpy(), learner.loss.numpy()
-        few = (wrong - self.wrong) / learner.samples <= WORTH_CHECKING
-        self.wrong = np.where(due, wrong, self.wrong)
-        diverged, last = ~np.isfinite(loss), due & (step >= self.limit)
+        diverged, last = ~np.isfinite(self.learner.loss.numpy()), due & (step >= self.limit)
         ended = diverged | last
-        candidates = np.flatnonzero(due & ~diverged & (last | (few & self.early)))
+        candidates = np.flatnonzero(due & ~diverged & (last | self.early))
         if len(candidates):
-            right, finite = learner.without_error(candidates)
+            right, finite = self.learner.without_error(candidates)
             ended[candidates] |= right | ~finite  # the last step may have broken the loss
         rows = np.flatnonzero(ended)
         if not len(rows):
             return None
-        error, exact = (part.numpy() for part in learner.only(rows).training_error())
+        error, exact = (part.numpy() for part in self.learner.only(rows).training_error())
         return Ended(rows, np.full(len(rows), step), diverged[rows] | ~np.isfinite(exact), error, exact)
-
-    def keep(self, rows: np.ndarray) -> None:
-        super().keep(rows)
-        self.wrong = self.wrong[rows]
 
 
 @dataclass
@@ -114,14 +99,12 @@ class Decisions:
       running: False once a row has ended.
       lost: whether its loss became infinite or NaN.
       step: the step after which it ended.
-      wrong: errors on the way up to the row's last epoch.
       error, loss: of its last exact evaluation.
     """
 
     running: Bool[Tensor, " T"]
     lost: Bool[Tensor, " T"]
     step: Int[Tensor, " T"]
-    wrong: Int[Tensor, " T"]
     error: Float[Tensor, " T"]
     loss: Float[Tensor, " T"]
 
@@ -138,15 +121,15 @@ class Decisions:
 class StoppingOnDevice(Stopping):
     """Decided by the accelerator.
 
-    Which rows have few errors only the device knows. So every row whose epoch ends is evaluated, a third more work than
-    its epoch was, and masks say for which of them it counts. A row that has ended keeps its weights, because its step
+    Every row whose epoch ends is evaluated whole, a third more work than its epoch was, and masks say for which of them
+    it counts. A row that has ended keeps its weights, because its step
     size becomes 0.
     """
 
     def __init__(self, learner: Learner, run: Run) -> None:
         super().__init__(learner, run)
         none, nothing = torch.zeros_like(learner.wrong), torch.zeros_like(learner.loss)
-        self.decided = Decisions(none == 0, none != 0, none, none.clone(), nothing, nothing.clone())
+        self.decided = Decisions(none == 0, none != 0, none, nothing, nothing.clone())
         self.known = np.zeros(len(self.epoch), dtype=bool)  # rows of which the host knows that they have ended
         self._captured_step: CapturedStep | None = None
 
@@ -207,10 +190,7 @@ class StoppingOnDevice(Stopping):
         now.lost |= now.running & ~torch.isfinite(learner.loss)
         ended = now.lost.clone()
         if those is not None:
-            wrong = learner.wrong[at]
-            few = (wrong - now.wrong[at]) / learner.counts[at] <= WORTH_CHECKING
-            counted = now.running[at] & ~now.lost[at] & (few & self.early | last)
-            now.wrong[at] = wrong
+            counted = now.running[at] & ~now.lost[at] & (last | self.early)
             error, loss = those.training_error()
             now.error[at], now.loss[at] = (
                 torch.where(counted, value, before[at]) for value, before in ((error, now.error), (loss, now.loss))

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 import xarray as xr
 
+from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
-from moe_lab.core.signatures import with_notebook
 from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.specialization.data import Samples
 from moe_lab.specialization.measures import MEASURES
@@ -27,7 +27,7 @@ _KINDS = {"nonlinear": "moe-cubic", "linear": "moe-linear"}
 
 
 @reproducible()
-@with_notebook
+@checked
 def dispatch_table(
     kind: str = "nonlinear",
     setting: int = 1,
@@ -79,7 +79,7 @@ def dispatch_table(
 
 
 @reproducible()
-@with_notebook
+@checked
 def tsne(
     seed: int = 0,
     objective: str = "paper",

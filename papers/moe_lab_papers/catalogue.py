@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.console import PlainConsole
-from moe_lab.registry import CLAIMED
+from moe_lab.registry import CLAIMED, PAPERS
 from moe_lab_papers.tables import console, named, table
 
 if TYPE_CHECKING:
@@ -98,7 +98,9 @@ def _details(out: PlainConsole, claims: Sequence[Claim], identity: str) -> None:
     shared = sum(other.measurement.name == measurement.name for other in claims) - 1
     durations = ", ".join(f"{measurement.duration(budget):.0f} ({budget})" for budget in ("quick", "full", "paper"))
     lack = missing(measurement, None)
+    paper = PAPERS.get(claim.paper)
     for name, text in {
+        "paper": "" if paper is None else f"{paper.citation} ({paper.url})",
         "where": claim.where,
         "statement": claim.sentence,
         "published": claim.published.words,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from moe_lab.registry import CLAIMED, TOPICS
+from moe_lab.registry import CLAIMED, PAPERS, TOPICS
 from moe_lab_papers.claim import VERDICTS, Claim, Verdict, sentence
 from moe_lab_papers.erratum import Erratum
 from moe_lab_papers.in_short import CAUSES, Cause
@@ -53,6 +53,11 @@ class Digest:
     @property
     def title(self) -> str:
         return CLAIMED[self.key].citation
+
+    @property
+    def url(self) -> str:
+        """Where the paper can be read; "" for a topic, whose claims name a paper each."""
+        return PAPERS[self.key].url if self.key in PAPERS else ""
 
     @property
     def errata(self) -> tuple[Erratum, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,6 +55,13 @@ class Clock:
             heapq.heapreplace(ends, ends[0] + takes)
         return max(ends)
 
+    def words(self, elapsed: float) -> str:
+        """Returns the same in words; what has taken its estimate and still runs says so, in place of no time at all."""
+        left = self.left(elapsed)
+        if not left and len(self._done) < len(self._stated):
+            return "the rest takes longer than estimated"
+        return f"about {minutes(left)} left"
+
 
 @contextmanager
 def shown(
@@ -63,7 +71,7 @@ def shown(
     every = [piece for calls in plan.values() for piece in calls]
     columns = (PlainColumn("{task.description}"), BarColumn(), PlainColumn("{task.fields[left]}"))
     live, clock, began = console.is_terminal, Clock(every, parallel), time.perf_counter()
-    first = f"about {minutes(clock.left(0.0))} left"
+    first = clock.words(0.0)
     if not live:
         console.print(f"{len(claims)} claims, {first}")
     with Progress(*columns, console=console, transient=True, disable=not live) as progress:
@@ -79,7 +87,7 @@ def shown(
                 ended[part.piece.measurement] += 1
                 whole = {name for name, count in ended.items() if count == len(plan[name])}
                 decided = sum(claim.measurement.name in whole for claim in claims)
-                left = f"about {minutes(clock.left(time.perf_counter() - began))} left"
+                left = clock.words(time.perf_counter() - began)
                 words = f"claims {decided}/{len(claims)}, trials {trials}/{sum(piece.trials for piece in every)}"
                 progress.update(bar, completed=known, description=words, left=left)
                 if not live:
@@ -93,5 +101,6 @@ def shown(
 
 
 def minutes(seconds: float) -> str:
-    """Returns seconds as minutes and seconds: "8:12"."""
-    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+    """Returns seconds, rounded up, as minutes and seconds: "8:12"."""
+    whole = math.ceil(seconds)
+    return f"{whole // 60}:{whole % 60:02d}"

@@ -18,6 +18,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import BrowserContext, Page
 
+from moe_lab.core.installing import how_to_install
 from moe_lab.patch_routing import JointMoE, PatternTask
 from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab.registry import LABS
@@ -337,7 +338,7 @@ class TestExported:
 
 needs_sphinx = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("sphinx", "myst_nb", "sphinx_book_theme")),
-    reason="Sphinx is not installed: pip install 'moe-lab[site]'",
+    reason=f"Sphinx is not installed: {how_to_install('site')}",
 )
 
 

@@ -139,14 +139,50 @@ def test_a_parameter_may_have_any_name() -> None:
         ),
         (lambda: train(JointMoE(), PatternTask(), N=50), "train has no parameter 'N': did you mean samples (N)?"),
         (lambda: router_pulls(N=50), "router_pulls has no parameter 'N': did you mean samples (N)?"),
+        (
+            lambda: figures.phase_map(patch_per_expert=(1, 2)),
+            "phase_map has no parameter 'patch_per_expert': did you mean patches_per_expert (l)?",
+        ),
+        (lambda: figures.phase_map(epoch=3), "phase_map has no parameter 'epoch': did you mean epochs (E)?"),
         (lambda: RouterAlignmentLab(k=4), "RouterAlignmentLab has no parameter 'k': did you mean experts (k)?"),
     ],
-    ids=["symbol", "typo", "symbol of a task", "typo in a setting", "symbol of a setting", "in a figure", "in a Lab"],
+    ids=[
+        "symbol",
+        "typo",
+        "symbol of a task",
+        "typo in a setting",
+        "symbol of a setting",
+        "in a figure",
+        "handed on by a figure",
+        "a setting of a figure",
+        "in a Lab",
+    ],
 )
 def test_a_symbol_or_a_typo_leads_to_the_name(call: Callable[[], Any], said: str) -> None:
     with pytest.raises(ValueError) as raised:
         call()
     assert str(raised.value) == said
+
+
+def _taking_settings() -> list[Callable[..., Any]]:
+    """The functions of the rooms' figures that hand keywords on."""
+    found = {}
+    for name in FIGURES:
+        for one, function in inspect.getmembers(import_module(f"moe_lab.{name}"), inspect.isfunction):
+            signature = inspect.signature(inspect.unwrap(function))
+            kinds = {part.kind for part in signature.parameters.values()}
+            figure = one[0] != "_" and "Dataset" in str(signature.return_annotation)
+            if figure and inspect.Parameter.VAR_KEYWORD in kinds:
+                found[function] = None
+    return list(found)
+
+
+@pytest.mark.parametrize("function", _taking_settings(), ids=lambda function: function.__name__)
+def test_a_keyword_that_is_handed_on_is_refused_by_the_function_it_was_given_to(function: Callable[..., Any]) -> None:
+    with pytest.raises(ValueError) as raised:
+        function(no_such_setting=1)
+    said = f"{function.__name__} has no parameter 'no_such_setting': it takes ", "figure "  # pruning names its figures
+    assert str(raised.value).startswith(said)
 
 
 @pytest.mark.parametrize("call", [partial(Run, task=PatternTask()), figures.joint_routers], ids=["run", "figure"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,42 @@ def test_constants_are_collected_once() -> None:
 def test_values_that_come_late_are_nan_before() -> None:
     load = collect(counting(4, late=2))["load"].values
     assert np.isnan(load[:2]).all() and (load[2:] == [[[2.0] * 3] * 2, [[3.0] * 3] * 2]).all()
+
+
+def test_a_snapshot_prints_in_at_most_ten_lines() -> None:
+    model = JointMoE(neurons=12, experts=3, patches_per_expert=3, learning_rate=1.0)
+    for snapshot in train(model, PatternTask(), samples=40, trials=3, epochs=2, test_samples=40, device="cpu"):
+        lines = repr(snapshot).splitlines()
+        assert len(lines) <= 10 and max(map(len, lines)) <= 110
+        name, values = "test_accuracy", snapshot["test_accuracy"]
+        assert f"  {name}: {values.mean():.4g} ± {values.std(ddof=1):.3g}" in lines
+        assert lines[0].startswith(f"Snapshot at step {snapshot.step}, 3 trials")
+        assert "gate_matrix 3x3x2" in repr(snapshot)
+    assert lines[0] == "Snapshot at step 4, 3 trials, 3 finished"
+
+
+def test_a_snapshot_leaves_diverged_trials_out_and_names_what_is_measured() -> None:
+    (snapshot,) = counting(1, trials=4)
+    snapshot.values["accuracy"][:] = [np.nan, 0.5, 0.7, np.nan]
+    snapshot.diverged[[0, 3]] = True
+    assert repr(snapshot).splitlines()[:2] == [
+        "Snapshot at step 0, 4 trials, 4 finished, 2 diverged",
+        "  accuracy: 0.6 ± 0.141 (2 trials)",
+    ]
+    for name, said in {
+        "acuracy": "'acuracy' is not measured: did you mean accuracy?",
+        "nothing": "'nothing' is not measured: measured are accuracy, pixels, load",
+    }.items():
+        with pytest.raises(KeyError) as raised:
+            snapshot[name]
+        assert str(raised.value) == said
+
+
+def test_of_many_measures_a_snapshot_prints_the_first() -> None:
+    (snapshot,) = counting(1)
+    values = {f"measure{number}": np.zeros(2) for number in range(9)}
+    lines = repr(replace(snapshot, values=values)).splitlines()
+    assert len(lines) == 7 and lines[-1] == "  and 4 more with a value for each trial"
 
 
 def test_a_run_that_was_consumed_before() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import moe_lab_widgets
 from moe_lab import exercises
+from moe_lab.core.installing import how_to_install
 from moe_lab.course.classroom import build
 from moe_lab.course.classroom.exercises import exercise_of, for_class, is_solution
 from moe_lab.course.copies import notebooks_folder
@@ -89,7 +90,7 @@ class TestCopies:
         find = importlib.util.find_spec
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "nbgrader" else find(name))
         said = list(build.build(tmp_path))
-        assert "pip install 'moe-lab[class]'" in said[-1]
+        assert how_to_install("class") in said[-1]
         assert sorted(path.stem for path in tmp_path.glob("release/*/*.ipynb")) == sorted(STEMS)
         assert not (tmp_path / "gradebook.db").exists()
 

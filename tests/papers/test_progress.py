@@ -37,6 +37,16 @@ def test_every_guess_after_the_first_piece_is_within_a_factor_of_two(parallel: i
     assert clock.left(whole) == pytest.approx(0, abs=1e-6)
 
 
+def test_no_time_is_left_only_where_nothing_is() -> None:
+    """A piece that takes much longer than it states: until it ends, the words do not say that it is about to."""
+    clock = Clock([piece(0, 10.0), piece(1, 10.0)], 2)
+    clock.finished(done(piece(0, 10.0), 10.0))
+    assert clock.words(10.0) == clock.words(50.0) == "the rest takes longer than estimated"
+    assert clock.words(9.7) == "about 0:01 left"
+    clock.finished(done(piece(1, 10.0), 53.0))
+    assert clock.words(53.0) == "about 0:00 left"
+
+
 def test_what_is_kept_takes_no_time_and_tells_the_machine() -> None:
     pieces = [piece(0, 100.0), piece(1, 100.0), piece(2, 100.0)]
     clock = Clock(pieces, 1)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.training import Snapshot, final
 from moe_lab.core.trials import stream
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, initialization, train, train_batch
@@ -130,6 +132,24 @@ def test_a_trial_goes_on_without_error_where_the_epochs_alone_end_it():
         for until in ("no error", "epochs")
     }
     assert (steps["epochs"] == 60).all() and (steps["no error"] < 60).all()
+
+
+@pytest.mark.parametrize("where", [nullcontext, as_on_accelerator], ids=["host", "device"])
+@EACH
+def test_a_trial_ends_after_the_first_epoch_that_leaves_no_error(model, where):
+    """Of the weights at the end of the epoch, also where many samples were wrong on the way there."""
+    task, how = TASK.replace(noise=0, distractors=0), {**FAST, "epochs": 60, "record_every": 2}
+    model = model.replace(neurons=12, learning_rate=4.0)  # an epoch is two steps, in which much is learned
+    first, on_the_way = np.zeros(3, dtype=int), np.zeros(3)
+    runs = [Run(model=model, task=task, **how, until="epochs")]
+    training = Training(runs, samples_of(runs))
+    for snapshot in training.snapshots():
+        if snapshot.step and not snapshot.finished.any():
+            ends = (first == 0) & (training.learner.training_error()[0] == 0).numpy()
+            first[ends], on_the_way[ends] = snapshot.step, 1 - snapshot["train_accuracy"][ends]
+    assert (first > 0).all() and on_the_way.max() > 0.05, "no trial had many errors in its last epoch"
+    with where():
+        assert final(train(model, task, **how)).steps.tolist() == first.tolist()
 
 
 # --- the measures, counted by hand ----------------------------------------------------------------------------------

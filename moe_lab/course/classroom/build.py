@@ -12,6 +12,7 @@ from pathlib import Path
 from moe_lab.core.arguments import checked
 from moe_lab.core.errors import OperationError
 from moe_lab.core.files import writable_folder, write_whole
+from moe_lab.core.installing import how_to_install
 from moe_lab.course.copies import notebooks_folder
 from moe_lab.registry import NOTEBOOKS
 
@@ -45,7 +46,7 @@ def build(folder: Path | str, stills: bool = False) -> Iterator[str]:
         drawn.
     """
     if importlib.util.find_spec("nbformat") is None:
-        raise OperationError("a class needs nbformat: install with  pip install 'moe-lab[lab]'")
+        raise OperationError(f"a class needs nbformat: install with  {how_to_install('lab')}")
     folder = writable_folder(folder)
     _write_lessons(folder / "source", solutions=True)
     write_whole(folder / "nbgrader_config.py", CONFIG.encode())
@@ -57,7 +58,7 @@ def build(folder: Path | str, stills: bool = False) -> Iterator[str]:
         _write_lessons(folder / "release", solutions=False)
     yield f"the same lessons without them, for students, in {folder / 'release'}"
     if not grades:
-        yield "to grade, install nbgrader with  pip install 'moe-lab[class]'  and run this command again"
+        yield f"to grade, install nbgrader with  {how_to_install('class')}  and run this command again"
     if stills:
         _draw_stills(folder / "stills")
         yield f"the last picture of every story in {folder / 'stills'}"
@@ -90,6 +91,6 @@ def _generate(folder: Path) -> None:
 def _draw_stills(folder: Path) -> None:
     """Draws the stories in a process of their own, since the library imports no widget."""
     if importlib.util.find_spec("ipywidgets") is None:
-        raise OperationError("stills need the Labs: install with  pip install 'moe-lab[lab]'")
+        raise OperationError(f"stills need the Labs: install with  {how_to_install('lab')}")
     if subprocess.run([sys.executable, "-m", "moe_lab_widgets.stills", str(folder)]).returncode:
         raise OperationError("a still could not be drawn: its own message stands above")

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.origins import as_tuple
-from moe_lab.core.signatures import with_notebook
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
 from moe_lab.recovery.gridlock.recipes import Figure
 from moe_lab.recovery.gridlock.run import Spectral
 
 if TYPE_CHECKING:
-    import xarray as xr
+    import xarray
 
 AXES = ("algorithm", "k", "samples")
 FIRST = ("k", "samples", "methods", "trials", "seed")
@@ -24,7 +24,7 @@ FIRST = ("k", "samples", "methods", "trials", "seed")
 
 
 @reproducible(first=FIRST)
-@with_notebook
+@checked
 def stuck_rate(
     k: int | Sequence[int] = (8,),
     d: int = 16,
@@ -40,7 +40,7 @@ def stuck_rate(
     window: int = WINDOW,
     gain: float = GAIN,
     **more: Any,
-) -> xr.Dataset:
+) -> xarray.Dataset:
     """Measures how often EM gets stuck: joint EM from random parameters, and EM of everything from the spectral start.
 
     A trial is found where its regressor fit is at least `FOUND`. It is stuck where it is not found and has converged:
@@ -121,7 +121,7 @@ def plan_of(
     return Plan(figure, axes, {"window": window, "gain": gain})
 
 
-def verdict(data: xr.Dataset) -> xr.DataArray:
+def verdict(data: xarray.Dataset) -> xarray.DataArray:
     """Judges each trial in the Dataset of `stuck_rate`: "found", "stuck", "still moving" or "diverged".
 
     Raises:

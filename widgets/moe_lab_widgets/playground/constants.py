@@ -14,7 +14,6 @@ from moe_lab.datasets import digits
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, Run, SeparateMoE
 from moe_lab.patch_routing.data import ROLES
 from moe_lab.patch_routing.digits import TEST_EVERY
-from moe_lab.patch_routing.stopping import WORTH_CHECKING
 from moe_lab_widgets.playground.declared import ALIGNMENT, PHASES, complete, kind_of
 
 GREY_LEVELS = 16
@@ -36,7 +35,6 @@ def library() -> dict[str, Any]:
     return {
         "roles": {role: place for place, role in enumerate(ROLES)},
         "batch": JointMoE().batch_size,
-        "worthChecking": WORTH_CHECKING,
         "testSamples": mixture.test_samples,
         "digits": {
             "pair": digit_task.digits,

@@ -327,17 +327,35 @@ const AT_ONCE = 20; // samples
 /** Share of samples with a wrong prediction, and their mean loss. `visit` sees the model after every block of samples.
  * @param {Model} model @param {Samples} samples @param {(block: number[]) => void} [visit] @returns {Loss} */
 export function evaluate(model, samples, visit) {
-  const { count } = samples;
   const total = { wrong: 0, loss: 0 };
+  for (const { block, wrong, loss } of blocks(model, samples)) {
+    visit?.(block);
+    total.wrong += wrong / samples.count;
+    total.loss += loss / samples.count;
+  }
+  return total;
+}
+
+/** The errors and the loss of all blocks of samples, up to the first block that has an error.
+ * @param {Model} model @param {Samples} samples @returns {Loss} */
+export function untilWrong(model, samples) {
+  const total = { wrong: 0, loss: 0 };
+  for (const { wrong, loss } of blocks(model, samples)) {
+    total.wrong += wrong;
+    total.loss += loss;
+    if (wrong) break;
+  }
+  return total;
+}
+
+/** Evaluates block after block of samples. @param {Model} model @param {Samples} samples */
+function* blocks(model, samples) {
+  const { count } = samples;
   for (let begin = 0; begin < count; begin += AT_ONCE) {
     const block = Array.from({ length: Math.min(AT_ONCE, count - begin) }, (_, place) => begin + place);
     model.forward(samples, block);
-    visit?.(block);
-    const { wrong, loss } = lossOf(model.room.f, samples, block);
-    total.wrong += wrong / count;
-    total.loss += loss / count;
+    yield { block, ...lossOf(model.room.f, samples, block) };
   }
-  return total;
 }
 
 /** `evaluate` of a CNN where samples share their patches: what it makes of a patch is computed once.

@@ -1,6 +1,6 @@
 /** Trials in training: `moe_lab.patch_routing.training`. */
 import { LIBRARY } from "./library.js";
-import { FixedMoE, JointMoE, evaluate, evaluateByPatch } from "./model.js";
+import { FixedMoE, JointMoE, evaluate, evaluateByPatch, untilWrong } from "./model.js";
 import { Stream } from "./streams.js";
 
 /** @typedef {import("./tasks.js").Values} Values */
@@ -46,7 +46,6 @@ export class Learner {
     this.epoch = Math.ceil(train.count / LIBRARY.batch);
     this.last = epochs * this.epoch;
     this.steps = 0;
-    this.wrong = 0; // of this epoch
     this.ended = false;
     this.diverged = false;
   }
@@ -54,21 +53,17 @@ export class Learner {
   /** @param {number[]} chosen */
   step(chosen) {
     if (this.ended) return;
-    const { wrong, loss } = this.model.step(this.train, chosen, this.rate);
+    const { loss } = this.model.step(this.train, chosen, this.rate);
     this.steps += 1;
-    this.wrong += wrong;
     this.diverged = !Number.isFinite(loss);
     if (this.steps % this.epoch === 0 && !this.diverged) this.look();
     this.ended ||= this.diverged;
   }
 
-  /** Looks, after an epoch, whether training is to end; with many errors on the way it need not. */
+  /** Looks, after an epoch, whether training is to end. */
   look() {
-    const few = this.wrong / this.train.count <= LIBRARY.worthChecking;
     const isLast = this.steps >= this.last;
-    this.wrong = 0;
-    if (!few && !isLast) return;
-    const { wrong, loss } = evaluate(this.model, this.train);
+    const { wrong, loss } = (isLast ? evaluate : untilWrong)(this.model, this.train);
     this.ended = wrong === 0 || isLast;
     this.diverged = !Number.isFinite(loss);
   }
