@@ -128,7 +128,7 @@ def test_memory_and_operations_are_those_of_the_layer(values: dict[str, Any]) ->
     tuned = trained(**values)
     pruned, run = Pruned(tuned, OFFERED), tuned.run
     samples = tuned.samples("validation", tuned.validation_samples)
-    vectors = torch.eye(run.task.patterns)
+    vectors = torch.eye(run.task.patterns, dtype=tuned.after.routers.dtype)
     for gone in range(4):
         kept = pruned.kept["importance-score"][gone]
         smaller = tuned.pruned(kept)
