@@ -23,6 +23,21 @@ def _one_torch_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+@pytest.fixture(scope="module")
+def float64() -> Iterator[None]:
+    """Trainings compute in float64 whatever they are asked for: two that differ by rounding alone stay together.
+
+    In float32 they part, on one processor and not on another, as fast as the training is unstable.
+    """
+    import torch
+
+    from moe_lab.core import trials
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trials, "choose_dtype", lambda precision, device: torch.float64)
+        yield
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Models that tests pre-train, and processes that tests start, stay out of the user's cache."""

@@ -90,7 +90,7 @@ def test_fewer_trials_are_the_first_ones(case: Case) -> None:
     assert among.sizes[axis] == 2 and alone.sizes[axis] == 1 and of_trials
     for name in of_trials:
         first = among[name].isel({axis: [0]})
-        np.testing.assert_allclose(alone[name].transpose(*first.dims), first, rtol=1e-4, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(alone[name].transpose(*first.dims), first, **CLOSE, err_msg=name)
     assert any((among[name].isel({axis: 0}) != among[name].isel({axis: 1})).any() for name in of_trials)
 
 

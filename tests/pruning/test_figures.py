@@ -15,6 +15,8 @@ from moe_lab.pruning.initialization import important_experts
 from moe_lab.pruning.recipes import RECIPES, recipe_of, run_of
 from moe_lab.pruning.training import Training
 
+pytestmark = pytest.mark.usefixtures("float64")
+
 TINY = {
     "experts": 8,
     "neurons": 4,

@@ -11,6 +11,8 @@ from moe_lab.pruning import RandomStart, Run, TokenMoE, TokenTask, figures, fine
 from moe_lab.pruning.recipes import run_of
 from moe_lab.pruning.training import Training
 
+pytestmark = pytest.mark.usefixtures("float64")
+
 TINY = {
     "experts": 8,
     "neurons": 4,
@@ -111,7 +113,7 @@ class TestFigure3:
         data = figures.figure3(**how, trial=1)
         alone = figures.figure3(**{**how, "trials": 1}, first_trial=1)
         assert int(data.shown_trial) == int(alone.shown_trial) == 1
-        xr.testing.assert_allclose(data.neuron_component, alone.neuron_component, atol=1e-5)
+        xr.testing.assert_allclose(data.neuron_component, alone.neuron_component, rtol=1e-9)
 
     def test_a_diverged_trial_violates_nothing(self, broken):
         data = figures.figure3(trials=2, seed=3, **TINY)

@@ -16,6 +16,8 @@ from moe_lab.pruning.layer import Layer, counted_operations
 from moe_lab.pruning.live import Choice, FineTuning, Pruned, Tuner
 from moe_lab.pruning.select import kept_by_count, kept_experts
 
+pytestmark = pytest.mark.usefixtures("float64")
+
 CHUNK = 10
 
 
@@ -126,7 +128,7 @@ def test_memory_and_operations_are_those_of_the_layer(values: dict[str, Any]) ->
     tuned = trained(**values)
     pruned, run = Pruned(tuned, OFFERED), tuned.run
     samples = tuned.samples("validation", tuned.validation_samples)
-    vectors = torch.eye(run.task.patterns)
+    vectors = torch.eye(run.task.patterns, dtype=tuned.after.routers.dtype)
     for gone in range(4):
         kept = pruned.kept["importance-score"][gone]
         smaller = tuned.pruned(kept)
@@ -154,5 +156,5 @@ def test_a_tuner_takes_groups_of_trials(monkeypatch: pytest.MonkeyPatch) -> None
     tuner = Tuner(tuned, tuned.after)
     assert len(tuner.learners) == 2
     parts = tuner.advance(20)
-    torch.testing.assert_close(parts.neurons, whole.neurons, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(parts.routers, whole.routers, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(parts.neurons, whole.neurons, atol=1e-10, rtol=1e-10)
+    torch.testing.assert_close(parts.routers, whole.routers, atol=1e-10, rtol=1e-10)

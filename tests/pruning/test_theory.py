@@ -23,6 +23,8 @@ from moe_lab.pruning import (
 )
 from moe_lab.pruning.initialization import important_experts
 
+pytestmark = pytest.mark.usefixtures("float64")
+
 CLOSE = PlantedStart(others_norm=0.4)  # norms up to .8, as appendix C wants
 
 
@@ -88,7 +90,7 @@ def test_experts_are_classified_by_their_first_p(planted: FineTuned) -> None:
 def test_evidence_of_a_trial_is_that_of_its_run_alone(planted: FineTuned) -> None:
     alone = tuned_with(trials=1, first_trial=1)
     for name, value in theory.evidence(planted, 1).after.items():
-        np.testing.assert_allclose(value, theory.evidence(alone, 0).after[name], atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(value, theory.evidence(alone, 0).after[name], rtol=1e-9, atol=1e-12, err_msg=name)
     facts = theory.evidence(planted, 1)
     assert facts.run.first_trial == 1 and facts.per_class() == (2, 2) and facts.gamma() == 0.8
     assert facts.samples[0] + facts.samples[-1] == 400

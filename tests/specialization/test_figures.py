@@ -13,6 +13,8 @@ from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, figures
 from moe_lab.specialization.recipes import ALL, LINEAR_START, Figure, model_of, task_of
 from tests.helpers.effort import only_thorough
 
+pytestmark = pytest.mark.usefixtures("float64")
+
 SMALL = {"trials": 2, "samples": 200, "steps": 20}
 MIXTURES = ("moe-cubic", "moe-linear")
 

@@ -35,8 +35,8 @@ E3 = SMALL.replace(ensemble_size=2, group_size=20)
 
 
 def model_of(config: VMoEConfig, seed: int = 0) -> VMoE:
-    """A model whose head and biases are not 0."""
-    model = VMoE(config, seed)
+    """A model in float64 whose head and biases are not 0."""
+    model = VMoE(config, seed).double()
     generator = torch.Generator().manual_seed(seed + 1)
     for parameter in model.parameters():
         parameter.data += 0.2 * torch.randn(parameter.shape, generator=generator)
@@ -44,7 +44,7 @@ def model_of(config: VMoEConfig, seed: int = 0) -> VMoE:
 
 
 def images_of(count: int, seed: int = 0) -> Tensor:
-    return torch.randn(count, 4, 4, 3, generator=torch.Generator().manual_seed(seed))
+    return torch.randn(count, 4, 4, 3, generator=torch.Generator().manual_seed(seed)).double()
 
 
 @torch.no_grad()
@@ -60,13 +60,13 @@ def test_one_expert_with_room_for_all_is_a_plain_transformer(classifier: str) ->
     positions = 5 if classifier == "token" else 4
     one = SMALL.replace(num_experts=1, num_selected_experts=1, classifier=classifier, positions=positions)
     one = one.replace(capacity_factor=1.0, group_size=2 * positions, representation_size=7)
-    mixture, plain = model_of(one), VMoE(one.replace(layers=()))
+    mixture, plain = model_of(one), VMoE(one.replace(layers=())).double()
     weights = {name.replace(".Moe.Mlp.", ".Mlp."): value for name, value in mixture.state_dict().items()}
     experts = [name for name in weights if name not in mixture.state_dict()]
     weights |= {name: weights[name][0] for name in experts}
     plain.load_state_dict({name: value for name, value in weights.items() if "Router" not in name})
     assert len(experts) == 8
-    assert torch.allclose(logits(mixture, images_of(4)), logits(plain, images_of(4)), atol=1e-6)
+    assert torch.allclose(logits(mixture, images_of(4)), logits(plain, images_of(4)), rtol=0, atol=1e-12)
 
 
 def test_parameters_of_the_released_sizes() -> None:
@@ -100,13 +100,14 @@ def test_operations_are_those_that_torch_counts(config: VMoEConfig) -> None:
 def test_logits_depend_on_the_batch_within_a_group_alone() -> None:
     model, images = model_of(SMALL), images_of(4)
     alone = torch.cat([logits(model, images[:2]), logits(model, images[2:])])
-    assert torch.allclose(logits(model, images), alone, atol=1e-6)  # groups of 2 images do not depend on each other
+    # groups of 2 images do not depend on each other
+    assert torch.allclose(logits(model, images), alone, rtol=0, atol=1e-12)
     other = images.clone()
     other[0] = images_of(1, seed=5)[0]
     assert not torch.allclose(logits(model, other)[1], alone[1], atol=1e-3)  # image 1 shares the group of image 0
-    roomy = VMoE(SMALL.replace(capacity_factor=3.0))
+    roomy = VMoE(SMALL.replace(capacity_factor=3.0)).double()
     roomy.load_state_dict(model.state_dict())
-    assert torch.allclose(logits(roomy, other)[1], logits(roomy, images)[1], atol=1e-6)  # nothing is dropped
+    assert torch.allclose(logits(roomy, other)[1], logits(roomy, images)[1], rtol=0, atol=1e-12)  # nothing is dropped
 
 
 def test_members_of_an_ensemble_are_models_of_their_own() -> None:
@@ -115,7 +116,7 @@ def test_members_of_an_ensemble_are_models_of_their_own() -> None:
     ensemble, images = model_of(config), images_of(4)
     found = logits(ensemble, images).view(4, 2, -1)
     for member in range(2):
-        own = VMoE(config.replace(ensemble_size=None, num_experts=3, group_size=10))
+        own = VMoE(config.replace(ensemble_size=None, num_experts=3, group_size=10)).double()
         weights = ensemble.state_dict()
         for name in weights:
             if ".Moe.Mlp." in name:
@@ -123,12 +124,12 @@ def test_members_of_an_ensemble_are_models_of_their_own() -> None:
             if "Router" in name:
                 weights[name] = weights[name][:, member]
         own.load_state_dict(weights)
-        assert torch.allclose(found[:, member], logits(own, images), atol=1e-6)
+        assert torch.allclose(found[:, member], logits(own, images), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("config", [SMALL, E3, E3.replace(batch_priority=True)], ids=["v-moe", "e3", "priority"])
 def test_the_mixture_is_what_plain_loops_compute(config: VMoEConfig) -> None:
-    mixture = model_of(config).mixtures()[0].double()
+    mixture = model_of(config).mixtures()[0]
     x = torch.randn(4, 5, 8, generator=torch.Generator().manual_seed(3)).double()
     with torch.no_grad():
         found = mixture(x)[0]
@@ -175,9 +176,9 @@ def test_experts_may_change_places() -> None:
             weights[name] = value[order]
         if "Router" in name:
             weights[name] = value[:, order]
-    other = VMoE(SMALL)
+    other = VMoE(SMALL).double()
     other.load_state_dict(weights)
-    assert torch.allclose(logits(other, images), logits(model, images), atol=1e-6)
+    assert torch.allclose(logits(other, images), logits(model, images), rtol=0, atol=1e-12)
 
 
 # --- routing --------------------------------------------------------------------------------------------------------
@@ -279,10 +280,10 @@ def test_configs_that_do_not_fit_are_refused(changes: dict, sentence: str) -> No
 
 
 def test_images_that_do_not_fit_are_refused() -> None:
-    model = VMoE(SMALL)
+    model = model_of(SMALL)
     with pytest.raises(ValueError, match=r"fill whole groups.*got images=3, tokens=15, S=10"):
         model(images_of(3))
     with pytest.raises(ValueError, match=r"size of the model's position embedding: got shape=\(2, 6, 4, 3\), T=5"):
-        model(torch.zeros(2, 6, 4, 3))
+        model(torch.zeros(2, 6, 4, 3).double())
     with pytest.raises(ValueError, match=r"channels of the model: got shape=\(2, 4, 4, 1\)"):
         model(torch.zeros(2, 4, 4, 1))

@@ -102,6 +102,7 @@ class Training(TrialProgress):
     """One trial of a run; `model` is in training on the run's device, and the model it started from is unchanged.
 
     Random numbers are drawn on the host, the same for every device. The loss is read where a Snapshot is due.
+    A model in float64 trains in float64, a new one in float32.
 
     Args:
       run: the training.
@@ -129,7 +130,8 @@ class Training(TrialProgress):
             if run.optimizer == "sgd"
             else Adam(parameters, run.learning_rate, run.weight_decay, decoupled=True)
         )
-        self._loss = torch.full((), math.nan, device=self.device)  # of the last step
+        self._dtype = self.model.embedding.kernel.dtype
+        self._loss = torch.full((), math.nan, device=self.device, dtype=self._dtype)  # of the last step
         self._sound = torch.ones((), dtype=torch.bool, device=self.device)  # whether every loss was finite
         self._captured_step: CapturedStep | None = None
         self._norms = self._router_norms()
@@ -153,15 +155,16 @@ class Training(TrialProgress):
             self.diverged[:] |= not self._sound
 
     def _there(self, images: Labelled) -> Labelled:
-        return Labelled(images.images.to(self.device), images.labels.to(self.device))
+        return Labelled(images.images.to(self.device, self._dtype), images.labels.to(self.device))
 
     def _advance(self) -> None:
         """Takes a step, of which nothing is read."""
         run = self.run
         self._optimizer.learning_rate = run.learning_rate * schedule(self.step, run.steps, run.warm_up)
-        batch = run.task.sample(run.batch, "train", self._data)
+        images, labels = run.task.sample(run.batch, "train", self._data)
         noise = self.model.noise(run.batch, self._noise).values()
-        given = [to_device(values, self.device) for values in (*batch, *noise)]
+        floating = [to_device(values, self.device, self._dtype) for values in (images, *noise)]
+        given = [floating[0], to_device(labels, self.device), *floating[1:]]
         if self._captured_step is None:
             changed = changed_by([self._optimizer], self.model)
             self._captured_step = CapturedStep(self._update, (*changed, self._loss, self._sound), given)

@@ -41,7 +41,7 @@ def lab() -> Iterator[Declared]:
     """A Lab at full speed whose first run has ended."""
     made = TinyLab()
     made.controls.speed.value = FAST
-    made.wait(30)
+    made.wait(120)
     yield made
     made.close()
 
@@ -59,7 +59,7 @@ def _waits(lab: Declared) -> bool:
     return "waiting until it is on screen" in lab.controls.status.value
 
 
-def _until(holds: Any, seconds: float = 10) -> None:
+def _until(holds: Any, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, "waited in vain"
@@ -137,7 +137,7 @@ def test_a_lab_must_say_what_it_runs() -> None:
 def test_a_value_that_comes_back_rounded_does_not_restart(lab: Declared) -> None:
     records = lab.records
     lab.controls.knobs["gap"].value = 2.0000000000000004
-    lab.wait(30)
+    lab.wait(120)
     assert lab.records[0] is records[0]
 
 
@@ -152,7 +152,7 @@ def test_a_drag_while_training_ends_on_its_last_value(lab: Declared) -> None:
         time.sleep(0.02)
     _until(lambda: starts and starts[-1] == pytest.approx(1.6))
     lab.set(delay=0.0, epochs=30)
-    assert lab.wait(30)
+    assert lab.wait(120)
     assert lab.values["gap"] == pytest.approx(1.6) and len(starts) <= 13
     _check_state(lab)
 
@@ -168,13 +168,13 @@ def test_knobs_set_from_many_threads(lab: Declared) -> None:
     for mover in movers:
         mover.join()
     lab.set(gap=1.5)
-    assert lab.wait(30)
+    assert lab.wait(120)
     _check_state(lab)
 
 
 def test_set_moves_several_knobs_and_starts_one_run(lab: Declared) -> None:
     lab.set(gap=1.0, samples=40, seed=2)
-    lab.wait(30)
+    lab.wait(120)
     assert (lab.values["gap"], lab.values["samples"], lab.values["seed"]) == (1.0, 40, 2)
     _check_state(lab)
     with pytest.raises(ValueError, match=r"samples \(N\) must be a finite number: got samples='many'"):
@@ -223,11 +223,11 @@ def test_many_diverged_trials_are_counted_and_few_are_named(lab: Declared) -> No
 def test_a_crash_in_the_middle_is_said_and_forgotten_after_the_next_move(lab: Declared) -> None:
     lab.set(trouble="error")
     with pytest.raises(OSError, match="the disk is on fire"):
-        lab.wait(30)
+        lab.wait(120)
     assert "the disk is on fire" in lab.controls.message.value
     assert lab.record.step == 4 and isinstance(lab.error, OSError)
     lab.set(trouble="nothing")
-    assert lab.wait(30)
+    assert lab.wait(120)
     _check_state(lab)
 
 
@@ -235,11 +235,11 @@ def test_an_error_while_drawing_or_captioning_is_said(lab: Declared) -> None:
     lab.caption = lambda record: 1 / 0  # type: ignore[method-assign, assignment, return-value]
     lab.reset()
     with pytest.raises(ZeroDivisionError):
-        lab.wait(30)
+        lab.wait(120)
     assert "ZeroDivisionError" in lab.controls.message.value
     del lab.caption
     lab.reset()
-    lab.wait(30)
+    lab.wait(120)
     _check_state(lab)
 
 
@@ -255,33 +255,33 @@ def test_pause_step_play(lab: Declared) -> None:
     _restart(lab, delay=5.0)
     _until(lambda: len(lab.records) > 2)
     lab.controls.play.click()
-    lab.wait(30)
+    lab.wait(120)
     assert not lab.playing and not lab.finished and lab.controls.play.description == "Play"
     assert "paused" in lab.controls.status.value
     held = len(lab.records)
     time.sleep(0.05)
     assert len(lab.records) == held
     lab.controls.step.click()
-    lab.wait(30)
+    lab.wait(120)
     assert len(lab.records) == held + 1 and shown(lab)[-1] is lab.records[-1]
     for _ in range(3):
         lab.controls.step.click()
-    lab.wait(30)
+    lab.wait(120)
     assert len(lab.records) == held + 4
     lab.controls.play.click()
-    assert lab.wait(30) and lab.finished
+    assert lab.wait(120) and lab.finished
     _check_state(lab)
 
 
 def test_reset_and_play_after_the_end_start_again(lab: Declared) -> None:
     first = lab.records[0]
     lab.controls.reset.click()
-    lab.wait(30)
+    lab.wait(120)
     assert lab.records[0] is not first
     first = lab.records[0]
     assert lab.controls.play.description == "Play"
     lab.controls.play.click()
-    lab.wait(30)
+    lab.wait(120)
     assert lab.records[0] is not first and lab.playing
     _check_state(lab)
 
@@ -292,16 +292,16 @@ def test_reset_and_play_after_the_end_start_again(lab: Declared) -> None:
 def test_scrub_back_and_forth(lab: Declared) -> None:
     live = lab.screen.image.value
     lab.scrub(7)
-    lab.wait(30)
+    lab.wait(120)
     assert lab.record is lab.records[7] and "Step 7:" in lab.screen.caption.value
     assert "finished; showing step 7 of 40 ·" in lab.controls.status.value
     earlier = lab.screen.image.value
     assert earlier != live
     lab.scrub(None)
-    lab.wait(30)
+    lab.wait(120)
     assert lab.screen.image.value == live and "showing step 40 of 40 ·" in lab.controls.status.value
     lab.scrub(7)
-    lab.wait(30)
+    lab.wait(120)
     assert lab.screen.image.value == earlier
 
 
@@ -314,7 +314,7 @@ def test_scrubbing_does_not_disturb_the_run(lab: Declared) -> None:
     _until(lambda: len(lab.records) > seen + 10)
     assert lab.record is lab.records[4]
     lab.scrub(None)
-    lab.wait(30)
+    lab.wait(120)
     _check_state(lab)
 
 
@@ -322,11 +322,11 @@ def test_a_long_run_keeps_a_bounded_even_record() -> None:
     made = tiny(most_records=8)(epochs=100)
     try:
         made.controls.speed.value = FAST
-        made.wait(30)
+        made.wait(120)
         steps = [record.step for record in made.records]
         assert len(steps) <= 9 and steps[0] == 0 and steps[-1] == 100
         made.scrub(1)
-        made.wait(30)
+        made.wait(120)
         assert made.record.step == steps[1]
     finally:
         made.close()
@@ -372,13 +372,13 @@ def test_an_unwritable_folder_is_reported_and_the_run_goes_on(lab: Declared, tmp
         button.click()
         assert "the folder of a file to save must exist" in lab.controls.message.value
         lab.scrub(3)
-        assert lab.wait(30) and lab.error is None
+        assert lab.wait(120) and lab.error is None
         assert "the folder of a file to save must exist" in lab.controls.message.value
     lab.controls.file.value = str(tmp_path / "mine")
     lab.controls.save_picture.click()
     assert lab.controls.message.value == "" and lab.wait()
     lab.controls.knobs["gap"].value = 1.0
-    lab.wait(30)
+    lab.wait(120)
     _check_state(lab)
 
 
@@ -413,7 +413,7 @@ def test_the_worker_uses_one_torch_thread_and_leaves_ours_alone() -> None:
     torch.set_num_threads(2)
     try:
         made = tiny(asking)(epochs=10)
-        made.wait(30)
+        made.wait(120)
         made.close()
         assert seen == [1] and torch.get_num_threads() == 2
     finally:
@@ -463,12 +463,12 @@ def test_colab_trains_in_the_callback(monkeypatch: pytest.MonkeyPatch) -> None:
     made = TinyLab()
     try:
         assert len(_threads()) == threads
-        assert made.wait(30)
+        assert made.wait(120)
         _check_state(made)
         made.controls.knobs["samples"].value = 190  # shown, not raised: nobody would catch it there
         assert "must be a multiple of 4" in made.controls.message.value
         made.controls.knobs["samples"].value = 60
-        assert made.wait(30)
+        assert made.wait(120)
         _check_state(made)
     finally:
         made.close()
@@ -478,23 +478,26 @@ def test_colab_trains_in_the_callback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_moved_slider_does_not_wait_for_the_record_at_hand() -> None:
-    """A record of 40 steps, 50 ms each, is left at the next step."""
+    """A record of 1000 steps, 50 ms each, is left at the next step."""
+    taken: list[int] = []  # by each run
 
     @functools.wraps(run)
     def slowly(**values: Any) -> Iterator[Any]:
+        own = len(taken)
+        taken.append(0)
         for number, snapshot in enumerate(run(**values)):
             yield snapshot
-            for _ in range(40 if number == 0 else 0):
+            for _ in range(1000 if own == number == 0 else 0):
                 stop_if_unwanted()
                 time.sleep(0.05)
+                taken[own] += 1
 
     slow = tiny(slowly)()
     try:
         _until(lambda: len(slow.records) == 1)
-        time.sleep(0.1)
-        begun = time.monotonic()
+        _until(lambda: taken[0] > 1)
         _restart(slow, gap=1.0)
-        assert time.monotonic() - begun < 1
+        assert taken[0] < 1000
         assert slow.error is None and slow.record.of().origin["config"] == config_from(Blobs, slow.values).code()
     finally:
         slow.close()
@@ -505,7 +508,7 @@ def test_a_frame_that_takes_long_is_drawn_rarely(lab: Declared, monkeypatch: pyt
     monkeypatch.setattr(runner, "time", SimpleNamespace(**{**vars(time), "thread_time": lambda: next(cost)}))
     before = len(shown(lab))
     lab.set(epochs=200, samples=140)
-    assert lab.wait(30) and lab.finished
+    assert lab.wait(120) and lab.finished
     assert len(shown(lab)) == before + 2 and shown(lab)[-1] is lab.records[-1], "the first and the last"
 
 
@@ -514,17 +517,17 @@ def test_a_lab_is_drawn_at_most_as_often_as_it_says(monkeypatch: pytest.MonkeyPa
     made = TinyLab(delay=5.0, epochs=200, playing=False)
     try:
         made.controls.speed.value = FAST
-        made.wait(30)
+        made.wait(120)
         begun = time.monotonic()
         made.play()
-        assert made.wait(30) and made.finished
+        assert made.wait(120) and made.finished
         assert len(shown(made)) <= 2 * (time.monotonic() - begun) + 4, "and as it begins, is played and ends"
     finally:
         made.close()
 
 
 def test_a_speed_is_a_pace(lab: Declared) -> None:
-    for speed, pace in (("slow", 4), ("easy to follow", 15)):
+    for speed, pace in (("easy to follow", 15), ("slow", 4)):
         lab.controls.speed.value = speed
         first, begun = lab.records[0], time.monotonic()
         lab.reset()
