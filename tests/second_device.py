@@ -84,6 +84,11 @@ class SecondDevice(TorchDispatchMode):
         self.tape: list[tuple[Any, Any, Any, Any]] | None = None  # what a capture keeps
         self.replaying = False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No compiler is at work here; to be skipped by it would load it, for seconds, and call it at every operation."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.replaying:
             return func(*args, **kwargs)
