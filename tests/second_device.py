@@ -84,6 +84,11 @@ class SecondDevice(TorchDispatchMode):
         self.tape: list[tuple[Any, Any, Any, Any]] | None = None  # what a capture keeps
         self.replaying = False
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No compiler is at work here; skipping the method would load it, for 4 seconds, and ask it at every step."""
+        return False
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.replaying:
             return func(*args, **kwargs)
