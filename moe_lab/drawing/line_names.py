@@ -50,7 +50,8 @@ def name_lines(axes: Axes, lines: Sequence[Line]) -> list[Text]:
     falling = {index for index, line in enumerate(lines) if np.ptp(_finite(line)[1]) > FALLS * (high - low)}
     ends = [(float(line.y[-1]), line.name, line.colour) for i, line in enumerate(lines) if i not in falling]
     right = max((float(line.x[-1]) for line in lines), default=1.0)
-    texts, taken = tied_names(axes, right, ends), []
+    texts = tied_names(axes, right, ends)
+    taken: list[NDArray[np.float64]] = []
     for index in sorted(falling):
         text, place = _along(axes, lines[index], taken)
         texts.append(text)
@@ -88,10 +89,10 @@ def _along(axes: Axes, line: Line, taken: Sequence[NDArray[np.float64]]) -> tupl
     crowded = max(steps, key=lambda step: min((np.hypot(*(step[0] - other)) for other in taken), default=np.inf))
     place, way = free[0] if free else crowded
     beside = place + BESIDE * np.array([-way[1], way[0]]) / np.hypot(*way)
-    anchor = axes.transData.inverted().transform(beside * axes.figure.dpi / theme.BASE_DPI)
+    left, low = axes.transData.inverted().transform(beside * axes.figure.dpi / theme.BASE_DPI)
     angle = float(np.degrees(np.arctan2(way[1], way[0])))
     style: dict[str, Any] = {"rotation_mode": "anchor", "ha": "center", "va": "bottom", "size": theme.SMALL_SIZE}
-    return axes.text(*anchor, line.name, rotation=angle, color=line.colour, **style, zorder=5), place
+    return axes.text(left, low, line.name, rotation=angle, color=line.colour, **style, zorder=5), place
 
 
 def _crossing(points: NDArray[np.float64], part: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
