@@ -389,11 +389,9 @@ prediction_weights
 
 # %%
 predicted = theory.lemma_5_2(runs["cubic"])
+found = {"cubic": predicted, "linear": theory.lemma_5_2(runs["linear"])}
 measures = {"best": "best accuracy", "serves": "most samples (experts in use)", "weights": "trained weights"}
-rows = {
-    words: {kind: theory.lemma_5_2(runs[kind])[name] for kind in ("cubic", "linear")}
-    for name, words in measures.items()
-}
+rows = {words: {kind: one[name] for kind, one in found.items()} for name, words in measures.items()}
 pd.DataFrame(rows).T.rename_axis("cluster of an expert by").round(2)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]

@@ -148,9 +148,8 @@ plots.picture(compared)
 
 # %% [markdown]
 # *What to see.* **1:** $\Delta$ separates the important experts from the others in every trial. **2:** Pruning by norm
-# change (black) costs nothing at any $\rho$, and neither does neuron change. The other four curves fall to 50 %, which is
-# guessing. Their names stand where they fall: importance first, then router norm and neuron norm, and random last. **3:**
-# Fine-tuning hardly moves the curves.
+# change (black) costs nothing at any $\rho$, and neither does neuron change. The other four fall to 50 %, which is guessing:
+# importance first, then router norm and neuron norm, and random last. **3:** Fine-tuning hardly moves the curves.
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
 # Compares your prediction with the result.
