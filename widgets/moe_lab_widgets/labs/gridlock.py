@@ -158,7 +158,8 @@ def draw_cosines(ax: Axes, now: Now, name: str, trial: int) -> None:
     cells(ax, _words(cosines, cell), cosines, framed=matched, size=theme.SMALL_SIZE)
     names = [f"gate w{number} and the true one" for number in SUBSCRIPTS[: k - 1]]
     cells(ax, _words(gates, cell), gates[None], names=names, at=(0, k + 0.4), size=theme.SMALL_SIZE)
-    own, sought, good = np.diagonal(cosines), cosines.any(1), at.found(now, name)[trial]  # not sought yet: 0
+    own, good = np.diagonal(cosines), at.found(now, name)[trial]
+    sought = np.asarray(cosines.any(1))  # estimates not sought yet are 0
     signs = [("✓" if right else "✗") if known else "" for right, known in zip(good, sought, strict=True)]
     style: dict[str, Any] = {"bold": True, "size": 14, "right": 11}
     write(ax, k - 0.5, np.arange(k), signs, np.where(good, FOUND_COLOUR, theme.FAILURE), **style)
