@@ -66,7 +66,7 @@ mixture_diagram(seed=SEED)
 
 # %% [markdown]
 # 1. The sample is cut into $n$ patches. Each router gives each patch a **score**.
-# 2. Each expert gets the $l$ patches with its router's highest scores, here $l = 2$. The numbers under them are their
+# 2. Each expert keeps the $l$ patches with its router's highest scores, here $l = 2$. The numbers under them are their
 #    **gates**: how much each of them counts. The gates of an expert sum to 1.
 # 3. Each expert computes an answer from its patches alone.
 # 4. The answers are added up. The sign of the sum is the prediction.
@@ -77,7 +77,7 @@ mixture_diagram(seed=SEED)
 # | --- | --- |
 # | $n$ | patches of a sample |
 # | $k$ | experts, each with a router |
-# | $l$ | patches that each expert gets |
+# | $l$ | patches that each expert keeps |
 # | $N$ | samples to learn from |
 #
 # Other sliders are explained where you first need them.
@@ -138,7 +138,7 @@ prediction.seen(outcome, f"The mixture is right in {ours:.0f} % of the new sampl
 # | the sliders | change the experiment; training starts again at once; the number beside a slider can be typed |
 # | <kbd>More settings</kbd> | shows the sliders that are moved less often |
 # | <kbd>Play</kbd> or <kbd>Pause</kbd> | train on or hold; when the run has ended, show it again |
-# | <kbd>Step</kbd>, <kbd>Reset</kbd> | train for one step and stop; train again from the start |
+# | <kbd>Step</kbd>, <kbd>Reset</kbd> | train for one step and stop; go back to the start, where a held run waits for <kbd>Play</kbd> |
 # | the slider beside them | moves through the run by hand; <kbd>Play</kbd> then goes on from there |
 # | <kbd>speed</kbd> | slow enough to follow, or as fast as it trains |
 # | <kbd>Pin</kbd> | keeps the present curves in the picture, to compare with the next run |
@@ -151,7 +151,7 @@ prediction.seen(outcome, f"The mixture is right in {ours:.0f} % of the new sampl
 #
 # 1. Drag the slider below the picture to the start and back to the end. When do the routers find their digit?
 # 2. Press <kbd>Pin</kbd>, then move $l$ from 4 to 2. What changes in the right panel?
-# 3. Choose another <kbd>seed</kbd>. Do the same experts find the 6? (They need not: all experts start alike.)
+# 3. Choose another <kbd>seed</kbd>. Do the same experts find the 6? (They need not: the random start decides who finds it.)
 #
 # In Google Colab a slider responds only when no cell is running.
 #

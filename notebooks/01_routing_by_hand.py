@@ -191,7 +191,8 @@ gate_table(panels[2], switch_gates, "switch")
 
 # %% [markdown]
 # *What to see.* Framed cells are routed; shade and number are the gate. Left: every row has two cells, patch 4 is
-# dropped. Middle and right: every column has one cell, expert 3 is idle. The scores are the same, the rule decides.
+# dropped. Middle and right: every column has one cell, expert 3 is idle. The scores are the same. Only
+# who chooses, and how, differs.
 #
 # Noise can wake the idle expert. Draw it 1000 times and count how often each patch goes to each expert:
 
@@ -211,7 +212,7 @@ times / 1000
 # follow at once. Find out:
 #
 # 1. Raise one number so that expert-choice no longer drops patch 4. Is another patch dropped in its place?
-# 2. Which is the smallest $l$ for which expert-choice can drop no patch, whatever the numbers are?
+# 2. What is the smallest $l$ at which expert-choice never drops a patch, whatever the numbers?
 # 3. Can you choose the numbers so that token-choice sends all four patches to expert 3? And expert-choice?
 # 4. Set <kbd>noise of switch</kbd> to 0.5 and change <kbd>seed of the noise</kbd>. Which patches change their expert, and
 #    which never do?
@@ -271,8 +272,8 @@ for name, part in exercises.TINY.items():
 # ## Exercises
 #
 # Fill in a function and run its cell. The check calls *your* function and says what it found. All arguments are NumPy
-# arrays, and `count` is $l$ (or the number of experts a patch picks). Ties go to the lowest index. A row is always the one
-# who chooses: in `token_choice` and `switch` the patches are the rows.
+# arrays, and `count` is $l$ (or the number of experts a patch picks). Ties go to the lowest index. The rows
+# are those that choose: the patches in `token_choice`, the samples in `switch`.
 
 
 # %%

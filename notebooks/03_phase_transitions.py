@@ -114,7 +114,7 @@ lab
 # that each $l$ needs. **3:** Coverage of the worse class, that is, how often its deciding patch reaches an expert.
 #
 # With 20 trainings per cell, a share of 90 % has a standard error of about 7 points. So read the border, not a single
-# cell.
+# cell. <kbd>k · experts</kbd> is grey: separate training has one expert for each class, two here.
 #
 # Choose other settings in <kbd>story</kbd>: *l\* = 5: the cliff moves*, *noise*, *handwritten digits*, and *joint
 # training*, where routers and experts learn together and $l^*$ hardly matters.
@@ -151,8 +151,8 @@ prediction_below.seen(
 # - **At $l=2$** the border jumps off the map. The two distractors can take both places of an expert. Then $o$ is left
 #   out, and coverage shows it: half of the samples of a class lose their deciding patch.
 # - **At $l=1$** coverage is just as bad, and yet training succeeds. The two distractors of a sample resemble the same
-#   pattern. If they resemble $o_1$, expert 1 is blocked but expert 2 is not. It receives $o_2$ or it does not, and
-#   either one tells the class.
+#   pattern. If they resemble $o_1$, they take the only place of expert 1, but not that of expert 2. If $o_2$ is in the
+#   sample, expert 2 receives it. If it does not, the other class is the answer.
 #
 # Lemma 4.1 of the paper promises that $o$ is routed from $l^*$ on. It does not say that training fails below $l^*$.
 

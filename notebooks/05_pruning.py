@@ -18,8 +18,8 @@
 # **45 minutes · no GPU · after notebooks 00 and 01**
 #
 # A layer has twenty experts, and only four of them know anything about your task. Without the other sixteen the layer
-# needs a fifth of the memory. But which four do you keep? Here you fine-tune a layer and prune it by six rules. You will
-# see why one of them comes with a proof: keep the experts whose *routers grew*.
+# needs a fifth of the memory. But which four do you keep? Here you fine-tune a layer and prune it by six rules. One of
+# them comes with a proof: keep the experts whose *routers grew*. You will see why.
 #
 # **After this notebook you can**
 # - say what the change of a router's norm measures, and why it marks the experts that learned,
@@ -45,6 +45,7 @@ if "google.colab" in sys.modules:
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)
 
 # %%
+import numpy as np
 import pandas as pd
 import torch
 
@@ -90,11 +91,11 @@ pd.DataFrame(drawn.tokens[0, :, :16].numpy(), rows).assign(where=place)
 # Sixteen of the twenty experts must go. A pruning rule gives each expert a score, and the experts with the largest scores
 # stay. We write "before" and "after" for before and after fine-tuning.
 #
-# | rule, as in the Lab | score of an expert | in code and plots |
+# | rule | score of an expert | in code |
 # | --- | --- | --- |
 # | norm change | change of the router's norm, $\Delta_s = \lVert w_s\rVert$ after $- \lVert w_s\rVert$ before | `router-norm-change` |
 # | router norm | norm of the router, $\lVert w_s\rVert$ after | `router-magnitude` |
-# | importance | share of tokens it wins, times its mean gate there | `importance-score` |
+# | importance | share of tokens on which its gate is the largest, times its mean gate on them | `importance-score` |
 # | neuron norm | mean norm of its neurons after | `neuron-magnitude` |
 # | neuron change | mean change of these norms | `neuron-magnitude-change` |
 # | random | a random number | `random` |
@@ -134,7 +135,7 @@ lab
 #    does this rule work now?
 # 3. Choose a rule that fails and tick <kbd>fine-tune what is left</kbd>. Does it help? Compare with *Fine-tuning rescues*
 #    in <kbd>story</kbd>, where training had stopped too early.
-# 4. Set <kbd>l · how many each of them picks</kbd> to 1. What does the Lab say, and why?
+# 4. Set <kbd>l · tokens per expert (or experts per token)</kbd> to 1. What does the Lab say, and why?
 #
 # ## What it costs
 #
@@ -146,9 +147,9 @@ compared = figures.criteria(start="planted", rho=figures.CURVE, trials=10, seed=
 plots.picture(compared)
 
 # %% [markdown]
-# *What to see.* **1:** $\Delta$ separates the important experts from the others in every trial. **2:** Pruning by
-# `router-norm-change` (black) costs nothing at any $\rho$, and neither does `neuron-magnitude-change`. All other curves
-# fall to 50 %, which is guessing. Three of them fall sooner than random. **3:** Fine-tuning hardly moves the curves.
+# *What to see.* **1:** $\Delta$ separates the important experts from the others in every trial. **2:** Pruning by norm
+# change (black) costs nothing at any $\rho$, and neither does neuron change. The other four fall to 50 %, which is guessing:
+# importance first, then router norm and neuron norm, and random last. **3:** Fine-tuning hardly moves the curves.
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
 # Compares your prediction with the result.
@@ -182,11 +183,11 @@ prediction_repair.seen(
 # grows, and the answers to all other patterns stay as they were.
 #
 # **2. Router.** As soon as $\sigma_{o_1} > F_s$, the router moves towards $o_1$. This raises the gate of $o_1$, so the
-# neurons learn faster, and so on. The router grows in one direction, and its norm with it.
+# neurons learn faster, and so on. The router grows in one direction, so its norm grows as well.
 #
-# **3. An expert that never chooses $o_1$ learns nothing.** An unimportant expert ranks $o_1$ below five other tokens. All
-# that it does choose cancels, so the norm of its router stays as it was. This gives the paper's rule: prune the
-# experts with the smallest $\Delta_s$, separately among those that vote $+$ and those that vote $-$.
+# **3. An expert that never chooses $o_1$ learns nothing.** An unimportant expert ranks $o_1$ below five other tokens. The
+# contributions of the tokens that it chooses cancel, so the norm of its router stays as it was. This gives the paper's rule:
+# prune the experts with the smallest $\Delta_s$, separately among those that vote $+$ and those that vote $-$.
 #
 # You can see all three in one layer after 110 steps. Experts are sorted by $\Delta_s$:
 
@@ -207,14 +208,14 @@ table.sort_values("norm_change", ascending=False).head(7).round(3)
 # ### Why the other rules fail
 #
 # - **Router norm** keeps the routers that were large before fine-tuning. They learned nothing.
-# - **Importance score** keeps the experts that win many tokens with a large gate. But 99 of 100 tokens carry no information,
+# - **Importance** keeps the experts that win many tokens with a large gate. But 99 of 100 tokens carry no information,
 #   and the experts that choose those win more of them.
 # - **Neuron norm** keeps the experts whose neurons were large before fine-tuning.
-# - **Change of the neuron norm** does not fail. On this layer nothing that we tried clearly beats it. In the paper's vision
-#   models the change of the router's norm is slightly better.
+# - **Neuron change** does not fail. On this layer nothing that we tried clearly beats it. In the paper's vision models norm
+#   change is slightly better.
 #
-# These contrasts are **chosen**. We made the checkpoint so that a large router is a useless one. With smaller routers in
-# the other experts, the router norm does as well as its change. Half of the experts are pruned here:
+# These contrasts are **chosen**. We made the checkpoint so that a large router is a useless one. If the other experts have
+# smaller routers, the router norm does as well as its change. Half of the experts are pruned here:
 
 # %% tags=["varies"]
 rules = ("router-norm-change", "router-magnitude", "importance-score", "neuron-magnitude")
@@ -346,8 +347,8 @@ exercises.check_importance_score(importance_score)
 # %% [markdown]
 # ## Before you go
 #
-# What an expert *is* says less than what fine-tuning *did* to it. You found that out with a checkpoint whose right answer you
-# knew, and by asking of each rule where it fails.
+# The change of an expert in fine-tuning says more than its size. You found that out with a checkpoint whose important experts
+# you knew, and by asking of each rule where it fails.
 #
 # *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
 # Binder allows 2 GB in all.*

@@ -116,7 +116,11 @@ lab
 
 # %% [markdown]
 # *What to see.* **1:** The two losses from above, darker where they are larger, with the path of one trial on each.
-# **2:** The errors of all trials. On $L_4$ all of them fall. On $\ell_2$ some stay at .5 for ever.
+# **2:** The errors of all trials. On $L_4$ all of them fall. On $\ell_2$ some stay at .5.
+#
+# $L_4$ is a loss of a matrix $A$ with a row for each expert. It has three weights, which are derived below. $\mu$
+# rewards a row that lies along one regressor, $\lambda$ keeps rows from vanishing, and $\delta$ pulls all numbers
+# towards 0.
 #
 # Try the following:
 #
@@ -207,8 +211,9 @@ pd.DataFrame(rows).T.infer_objects().round(4)
 # %% [markdown]
 # ### A loss without the gate
 #
-# As in notebook 06, polynomials of $y$ are chosen such that only the regressors remain. For linear experts these are
-# $Q_4(y) = y^4 - 6(1+\sigma^2)\,y^2$ and $Q_2(y) = y^2$. The loss for a matrix $A$ with rows $a_i$ is (eq. 7)
+# As in notebook 06, polynomials of $y$ are chosen such that the router cancels and only the regressors remain. For
+# linear experts these are $Q_4(y) = y^4 - 6(1+\sigma^2)\,y^2$ and $Q_2(y) = y^2$. The loss for a matrix $A$ with rows
+# $a_i$ is (eq. 7)
 #
 # $$L_4(A) = \sum_{i \ne j} E[Q_4(y)\, t_1(a_i, a_j, x)] - \mu \sum_i E[Q_4(y)\, t_2(a_i, x)] + \lambda \sum_i
 # \big(E[Q_2(y)\, t_3(a_i, x)] - 1\big)^2 + \tfrac{\delta}{2}\|A\|^2, \tag{7}$$
@@ -221,8 +226,9 @@ pd.DataFrame(rows).T.infer_objects().round(4)
 # $$L_4(A) = \sum_m E[p_m] \Big(\sum_{i \ne j} q_{mi}\, q_{mj} - \mu \sum_i q_{mi}^2\Big) + \lambda \sum_i \Big(\sum_m
 # E[p_m]\, q_{mi} - 1\Big)^2 + \tfrac{\delta}{2}\|A\|^2. \tag{8}$$
 #
-# The first sum is 0 only if each true regressor overlaps with at most one row of $A$. The term with $\lambda$ keeps
-# rows from vanishing. The next cell compares the two equations for four random $A$ and 200,000 samples:
+# The first sum is 0 only if each true regressor overlaps with at most one row of $A$. The term with $\mu$ rewards rows
+# that overlap with one regressor only. The term with $\lambda$ keeps rows from vanishing. The next cell compares the
+# two equations for four random $A$ and 200,000 samples:
 
 # %%
 weights = L4Loss().weights
@@ -247,9 +253,9 @@ pd.DataFrame(rows, index=[f"A {i}" for i in (1, 2, 3, 4)]).round(3)
 #
 # ### A loss for the gate
 #
-# Once the regressors are nearly right, take the log-likelihood as a function of the gates alone, $L_{\log}$ (eq. 9).
-# Close to the truth it behaves like a convex function. Descent on it, with a projection onto $\|w_i\| \le R$, finds the
-# gates. The next figure has regressors from three sources (figure 2 b of the paper):
+# Once the regressors are nearly right, take the negative log-likelihood as a function of the gates alone, $L_{\log}$
+# (eq. 9). Close to the truth it behaves like a convex function. Descent on it, with a projection onto $\|w_i\| \le R$,
+# finds the gates. The next figure has regressors from three sources (figure 2 b of the paper):
 
 # %%
 plots.picture(figures.gates_given_regressors(trials=3, seed=SEED))
@@ -264,8 +270,8 @@ plots.picture(figures.gates_given_regressors(trials=3, seed=SEED))
 #
 # ### The constant that matters
 #
-# The last term of $L_4$ pulls $A$ towards 0, where no regressor is. The next cell measures four values of its weight
-# $\delta$ with two starts each, on batches of samples and on eq. 8 itself, which has no sampling noise.
+# The last term of $L_4$ pulls $A$ towards 0, where nothing can be read from it. The next cell measures four values of
+# its weight $\delta$ with two starts each, on batches of samples and on eq. 8 itself, which has no sampling noise.
 
 # %%
 prediction_delta = predict(
@@ -290,11 +296,12 @@ outcome = min(rows, key=lambda delta: rows[delta]["batches of 1024"])
 prediction_delta.seen(outcome, "A smaller pull takes too long, and a larger one makes A = 0 the minimum.")
 
 # %% [markdown]
-# A *small* $\delta$ fails, even without noise. $L_4$ depends on $A$ only through $\langle a_m^*, a_i\rangle$. In the
-# eight dimensions outside the plane of the regressors only $\delta$ pulls. It needs about $1/(\delta\eta)$ steps, where
-# $\eta$ is the learning rate. For $\delta = .01$ and $\eta = .02$ this is 5000 steps. The landscape has no bad minimum
-# there, but a theorem about minima does not say how long a descent takes. A large $\delta$ fails as well: from
-# $\delta = 4\lambda\,E[p_i] = 2$ on, $A = 0$ is the minimum.
+# A *small* $\delta$ fails, even without noise. The other terms of $L_4$ depend on $A$ only through $\langle a_m^*,
+# a_i\rangle$. Moving $A$ out of the plane of the two regressors costs nothing but the $\delta$ term, so only $\delta$
+# removes the other eight components. Each step shrinks them by the factor $1 - \delta\eta$, where $\eta$ is the
+# learning rate, so they need about $1/(\delta\eta)$ steps. For $\delta = .01$ and $\eta = .02$ this is 5000 steps. The
+# landscape has no bad minimum there, but a theorem about minima does not say how long a descent takes. A large $\delta$
+# fails as well: from $\delta = 4\lambda\,E[p_i] = 2$ on, $A = 0$ is the minimum.
 #
 # ### Random gates
 #
@@ -512,9 +519,9 @@ rows = {
 # %% [markdown]
 # ## Before you go
 #
-# Notebooks 06 and 07 share one idea: find a function of the labels that hides the router, learn the experts from it,
-# and learn the router afterwards. They also share a warning: a theorem becomes a working recipe only with the right
-# constants.
+# Notebooks 06 and 07 share one idea: find a function of the labels in whose moments the router cancels, learn the
+# experts from it, and learn the router afterwards. They also share a warning: a theorem becomes a working recipe only
+# with the right constants.
 #
 # *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down,
 # and Binder allows 2 GB in all.*

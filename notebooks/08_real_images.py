@@ -47,6 +47,7 @@ if "google.colab" in sys.modules:
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)
 
 # %%
+import numpy as np
 import pandas as pd
 import torch
 from matplotlib import pyplot as plt
@@ -106,9 +107,9 @@ prediction_random
 # %% [markdown]
 # ## The Lab
 #
-# The Lab shows the network with gates, WRN-pMoE, beside two *controls*. A control is a model that lacks one thing only. "no
-# gate" is the same network without gates. "conv" has a plain convolution in place of the experts. All three see the same
-# images in the same order.
+# The Lab shows the *mixture* (the paper's WRN-pMoE) beside two *controls*. A control is a model that lacks one thing only.
+# "No gates" is the same network without gates. The *CNN* (the paper's WRN) has a plain convolution in place of the experts.
+# All three see the same images in the same order.
 
 # %% tags=["varies"]
 lab = PatchMapLab(seed=SEED)
@@ -118,7 +119,7 @@ lab
 # *What to see.* **1:** Eight test images, with a row for each expert. The patches that it keeps are lit and outlined. The
 # blue frame is the object. Below stands what the network says. **2:** The share of kept patches that lie in the object. It
 # rises above chance, 25 %, and stays far below 100 %. **3:** Test accuracy. The gates do find something, and yet the
-# network with gates is *not* better.
+# mixture is *not* better than the network without gates.
 #
 # Try, and write down what you see:
 #
@@ -127,7 +128,7 @@ lab
 # 3. Set it to 1. Then change <kbd>softmax over</kbd> (under <kbd>More settings</kbd>) from "all patches" to "kept patches".
 #    With which of the two does the gate learn where to look? (The reason is below.)
 # 4. Raise <kbd>σ · noise on every pixel</kbd> to .6. What falls first, the accuracy or the share in the object?
-# 5. Change the <kbd>seed</kbd>. In how many trials is pMoE ahead of the network without gates?
+# 5. Change the <kbd>seed</kbd>. In how many trials is the mixture ahead of the network without gates?
 
 # %% [markdown]
 # ## What happened and why
@@ -150,9 +151,9 @@ lab
 # %% [markdown]
 # ## Why the control without gates matters
 #
-# The paper compares WRN-pMoE with WRN. They differ in two things: in the gates, and in everything else that the experts
-# bring (four narrow convolutions in place of a wide one, fewer parameters). If pMoE wins, which of the two was it? The
-# network without gates has the second and lacks the first.
+# The paper compares the mixture with the CNN. They differ in two things: in the gates, and in everything else that the
+# experts bring (four narrow convolutions in place of a wide one, fewer parameters). If the mixture wins, which of the two
+# was it? The network without gates has the second and lacks the first. In the table "learned gates" is the mixture:
 
 # %%
 small = {"trunk": "plain", "batch_size": 50}
@@ -160,7 +161,7 @@ models = {
     "learned gates": PatchWRN(patches_per_expert=2, **small),
     "no gates": PatchWRN(gates="none", **small),
     "random patches": PatchWRN(gates="random", patches_per_expert=2, **small),
-    "no experts": WRN(**small),
+    "CNN": WRN(**small),
 }
 settings = {"samples": 600, "trials": 3, "seed": SEED, "epochs": 5, "measure": "last", "record_every": 10**6}
 ends = {name: final(train(model, task, **settings)) for name, model in models.items()}
@@ -185,11 +186,11 @@ outcome = "b" if abs(gap) < 0.03 else "a" if gap > 0 else "c"
 prediction_random.seen(outcome, f"Accuracy changes by {gap:.2f}: gates do choose well.")
 
 # %% [markdown]
-# Compare trial by trial. Gates gain about .01 over no gates. A plain convolution without any experts gains about .02.
-# Neither differs clearly from 0: with only three trials a mean should be more than four standard errors away. With nine
-# trials (seeds 0 to 2) gates gain .010 ± .006 over no gates. With 200 samples and 12 trials it is -.002 ± .017. The row of
-# random patches is about .35 below, and that is beyond doubt. So gates choose well, and what they choose is worth no more
-# than everything.
+# Compare trial by trial. Learned gates gain about .01 over no gates, and the CNN about .02. With three trials (two degrees
+# of freedom) only differences beyond about four standard errors count, and neither reaches that. With nine
+# trials (seeds 0 to 2) gates gain .010 ± .006 over no gates. With 200 samples and 12 trials they gain -.002 ± .017. Random
+# patches are about .35 worse, and that is beyond doubt. So gates choose well, and what they choose is worth no more than
+# all patches.
 #
 # Where do the kept patches lie? Here are the first images of trial 1, as expert 1 sees them:
 
@@ -211,8 +212,8 @@ prediction.seen(share, f"It is {share:.0f} %: a cell beside the object knows muc
 # %% [markdown]
 # ### What it costs
 #
-# The paper says that both networks have "an equal number of parameters", and that pMoE needs about 58 % of the FLOPs
-# (operations) of WRN (table 2). Both can be counted:
+# The paper says that its mixture, WRN-pMoE, and its CNN, WRN, have "an equal number of parameters", and that WRN-pMoE
+# needs about 58 % of the FLOPs (operations) of WRN (table 2). Both can be counted:
 
 # %%
 plots.picture(figures.compute())
@@ -224,7 +225,7 @@ plots.picture(figures.compute())
 # speed of its GPU.
 
 # %% [markdown]
-# ## A leak, and what a mixture gets the credit for
+# ## A leak, and a gain that is not the mixture's
 #
 # Another paper ("Towards Understanding the Mixture-of-Experts Layer", table 2) asks whether an image was turned by 30
 # degrees. There a mixture of networks is right more often than one network, by 2 to 4 points. We try the task with 8x8
@@ -248,7 +249,8 @@ prediction_size.seen(float(leaky["parameters"].max()), "The network does not loo
 # %% [markdown]
 # With 130 parameters a network cannot know digits. It need not. Turning an image *interpolates* between pixels and moves the
 # edges out of the frame, and either can be seen without knowing any digit. Such a way to the answer is called a *leak*. A
-# comparison on this task compares who finds the leak. (In the last exercise you find it yourself, without any training.)
+# comparison on this task only shows which model finds the leak. (In the last exercise you find it yourself, without any
+# training.)
 #
 # ### A task with opposite rules
 #
@@ -278,18 +280,20 @@ for moment, panel in zip((moments[0], moments[2], moments[-1]), panels, strict=T
     plots.sorting(moment, panel)
 
 # %% [markdown]
-# *What to see.* Each image falls into the bin of the expert that it is sent to. Crosses are wrong answers. At step 0 the
+# *What to see.* Each image lies in the bin of the expert that receives it. Crosses are wrong answers. At step 0 the
 # router is 0 and expert 1 gets everything. At the end both experts are busy and all answers are right. But are these bins
 # positives and negatives? Count:
 
 # %%
 last = moments[-1]
-kinds = pd.DataFrame({"expert": last.expert + 1, "negative": last.clusters, "answer": last.labels})
-pd.concat({name: pd.crosstab(kinds["expert"], kinds[name]) for name in ("negative", "answer")}, axis=1)
+kinds = pd.DataFrame({"expert": last.expert + 1, "kind": last.clusters, "answer": last.labels})
+kinds["kind"] = np.where(kinds["kind"] == 1, "negative", "positive")
+counts = {name: pd.crosstab(kinds["expert"], kinds[name]) for name in ("kind", "answer")}
+pd.concat(counts, axis=1, names=["images by", ""])
 
 # %% [markdown]
-# The router does not sort by kind at all. It sorts by *answer*: expert 1 gets the images with one label, expert 2 those
-# with the other. Each expert only has to say the same word every time. The router has done the work, and the router is
+# The router does not sort by kind at all. It sorts by *answer*: expert 1 receives the images with one label, expert 2 those
+# with the other. So each expert only has to give the same answer every time. The router has done the work, and the router is
 # *linear*. So the missing control is a linear function of the pixels, without any mixture:
 
 # %%
@@ -522,12 +526,12 @@ exercises.check_gates_after_pruning(gates_after_pruning)
 #
 # | published | here |
 # | --- | --- |
-# | WRN-pMoE needs fewer training samples than WRN (section 5.2) | no gain over the network without gates, for 200 samples (a story of the Lab) or 600 |
+# | the mixture (WRN-pMoE) needs fewer training samples than the CNN (WRN) (section 5.2) | no gain over the network without gates, for 200 samples (a story of the Lab) or 600 |
 # | gates find the patches that matter | yes, though not sharply: about 41 % of kept patches lie in the object, chance is 25 % |
 # | the gate is a softmax over the kept patches (eq. 5) | the authors' code takes it over all patches; for $l=1$ the printed one cannot learn |
 # | "the last convolution is replaced" | the code replaces the whole last group of the network |
 # | an equal number of parameters | nearly, for CelebA (7.43 and 7.30 million); for CIFAR-10 it is 7.44 million against 3.96 |
-# | WRN-pMoE trains with 58 % of the FLOPs (table 2) | counted 99 %, or 78 % if the code skipped what is not kept |
+# | the mixture trains with 58 % of the FLOPs (table 2) | counted 99 %, or 78 % if the code skipped what is not kept |
 # | a mixture is 2 to 4 points better on turned images (chen2022, table 2) | on digits the gain is gone without the leak |
 # | single network and mixture differ in the mixture alone | the paper trains the one by SGD, the other by normalised gradients; here all by Adam |
 # | noise is added to all images | the authors' code blurs the training images alone, and reports the best epoch on the test images |

@@ -25,9 +25,10 @@
 # **After this notebook you can**
 # - prune a mixture of experts from Hugging Face's library `transformers`, in memory or on disk,
 # - say which way of pruning saves memory, which saves operations and time, and which can be saved,
-# - compare a pruning rule with chance, and say what fine-tuning after pruning repairs.
+# - compare a pruning criterion with chance, and say what fine-tuning after pruning repairs.
 #
-# It needs `transformers` beside the course: `pip install 'moe-lab[hub]'`. Nothing is downloaded.
+# It needs `transformers` beside the course. Where that is missing, `moe-lab doctor` prints the command that installs it. No
+# model is downloaded.
 
 # %% [markdown] tags=["badges"]
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/09_prune_a_model.ipynb)
@@ -58,6 +59,7 @@ from pathlib import Path
 # Read when transformers is imported: nothing in this notebook needs the network.
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import numpy as np
 import pandas as pd
 import torch
 from matplotlib import pyplot as plt
@@ -136,8 +138,9 @@ prediction_savings
 # %% [markdown]
 # ## Half of the experts
 #
-# The rule of notebook 05 ranks expert $s$ by the change of its router's norm, $\Delta_s = \|w_s^{(T)}\| - \|w_s^{(0)}\|$,
-# from the base model to the fine-tuned one. In code it is `router-norm-change`. `share` is the share that goes:
+# We call a pruning rule a *criterion* here, because rules are arithmetic. That of notebook 05 ranks expert $s$ by the change
+# of its router's norm, $\Delta_s = \|w_s^{(T)}\| - \|w_s^{(0)}\|$, from the base model to the fine-tuned one. In code it is
+# `router-norm-change`. `share` is the share of experts that is pruned:
 
 # %% tags=["varies"]
 pruned = prune_experts(tuned, before=base, criterion="router-norm-change", share=0.5)
@@ -154,7 +157,7 @@ plt.show()
 # %% [markdown]
 # *What to see.* A bar for each expert, dark if it stays. In notebook 05 four bars towered over sixteen that had not moved.
 # Here all routers have moved a little, and some have shrunk. There is no gap that says how many experts to keep. So `share`
-# is your choice; the rule does not make it for you.
+# is your choice; the criterion does not make it for you.
 #
 # ### Two ways, and what each saves
 #
@@ -193,8 +196,9 @@ prediction_savings.seen(outcome, "A token meets as many experts as before, chose
 # %% [markdown]
 # *Parameters* are the numbers that the model holds, in *bytes* of memory. *Operations* are the multiplications and
 # additions for one token (FLOPs). Both ways free the experts' weights. **Rerouted saves memory**, and no operations but those
-# of the router's rows. **Silent saves operations and time** as well, because half of the choices lead nowhere. But what those
-# experts would have answered is missing. A rerouted token gets a second opinion instead.
+# of the router's rows. **Silent saves operations and time** as well. A choice that falls on a pruned expert computes nothing,
+# and on average that is half of the choices. But what those experts would have answered is missing. Another expert answers
+# a rerouted token instead.
 #
 # In a model this small everything else takes longer than the experts. So we measure the time of wider layers (256
 # dimensions, experts of 1024 neurons), in milliseconds:
@@ -265,7 +269,7 @@ print(done.stdout or done.stderr)
 #
 # ### Was it the right half?
 #
-# A rule is worth what it adds to chance. So we also prune at random, by the router norm (`router-magnitude`) and by the
+# A criterion is worth what it adds to chance. So we also prune at random, by the router norm (`router-magnitude`) and by the
 # importance score. For the last the model reads the questions, and counts which experts win tokens with a large gate. We
 # do this for the new rule of arithmetic, and for a model that was fine-tuned to `a + b`, which the base model knew already.
 # Two models with four experts left are then fine-tuned for 40 steps: one pruned by `router-norm-change`, one at random.
@@ -289,9 +293,9 @@ for panel, (title, data) in zip(panels, compared.items(), strict=True):
 plt.show()
 
 # %% [markdown]
-# *What to see.* From left to right fewer experts are left: 8, 6, 4, 2. `router-norm-change` is black, the others are grey.
-# Hollow marks: the two models with four experts after 40 more steps of fine-tuning. The curves differ a lot from seed to
-# seed, so this picture alone is no result.
+# *What to see.* From left to right fewer experts are left: 8, 6, 4, 2. Norm change (`router-norm-change`) is black, the
+# others are grey. Hollow marks: the two models with four experts after 40 more steps of fine-tuning. The curves differ a lot
+# from seed to seed, so this picture alone is no result.
 
 # %% jupyter={"source_hidden": true} tags=["compare", "varies"]
 # Compares your prediction with the result.
@@ -317,20 +321,20 @@ prediction_tuned.seen(outcome, "The experts that are left see every token, so th
 # - **For a known rule** it is no better than chance: by .01 with 4 left (standard error .03), and worse in 8 of 20 runs.
 #   $\Delta$ marks the experts that learned in *fine-tuning*. Here there was little left to learn. The experts that knew the
 #   answers had grown before.
-# - **Other rules do better.** With 4 experts left the importance score beats chance by .23 for either rule (standard error
+# - **Other criteria do better.** With 4 experts left the importance score beats chance by .23 for either rule (standard error
 #   .02). But it needs texts of your task, and the model in memory. In notebook 05 it was the other way round, on a
 #   checkpoint that was made so.
 # - **Fine-tuning repairs both**, random choice included. That is the most useful line of the table. In so small a task what
 #   was thrown away *does* come back. In notebook 05 it could not, because the experts that were left never met the pattern.
 #
-# How far can few runs mislead? With other rules and sizes, two runs on a known rule gave .79 for `router-norm-change` and
-# .90 for random choice, with 4 experts left. Is that due to the recipe, or to chance? Two runs cannot say. Test on *your*
-# task, and more than once.
+# How far can few runs mislead? With other rules of arithmetic and other sizes, two runs on a known rule gave .79 for
+# `router-norm-change` and .90 for random choice, with 4 experts left. Is that due to the recipe, or to chance? Two runs
+# cannot say. Test on *your* task, and more than once.
 #
 # ### When there is nothing to rank by
 #
 # Many people fine-tune by LoRA, which adds small corrections to some weights and usually leaves the routers alone. Then no
-# router has changed. This does not mean that all experts are unimportant: the rule is undefined. You get a sentence:
+# router has changed. This does not mean that all experts are unimportant: the criterion is undefined. You get a sentence:
 
 # %%
 try:
@@ -420,8 +424,8 @@ exercises.check_costs(costs)
 # </details>
 
 # %% [markdown]
-# Last, is a rule better than chance? `criterion` has shape $(n,)$, the accuracy in each of $n$ runs. `random` has shape $(n,
-# d)$, the accuracy of $d$ random draws in the same runs. Return the mean difference and its standard error.
+# Last, is a criterion better than chance? `criterion` has shape $(n,)$, the accuracy in each of $n$ runs. `random` has shape
+# $(n, d)$, the accuracy of $d$ random draws in the same runs. Return the mean difference and its standard error.
 
 
 # %%
@@ -455,8 +459,8 @@ exercises.check_advantage(advantage)
 # - A silent model is not a checkpoint, so `save_pretrained` takes the **rerouted** one. The paper does not treat it.
 # - The paper ranks the experts of each class separately. The experts of a language model have no class, so we rank all
 #   experts of a layer together (or of each group, if the model has groups).
-# - Our task is arithmetic on 121 questions. It shows that a rule can fail to beat chance. It does not show how good a rule
-#   is on a model of billions of parameters. That you can measure.
+# - Our task is arithmetic on 121 questions. It shows that a criterion can fail to beat chance. It does not show how good a
+#   criterion is on a model of billions of parameters. That you can measure.
 
 # %% [markdown]
 # ## Before you go

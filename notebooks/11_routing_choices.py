@@ -26,7 +26,7 @@
 # - say what *places*, *capacity factor*, *dropped* and *lost* mean, and compute them,
 # - choose between a softmax before and after the choice, and say which of them can learn from a single expert,
 # - say why serving tokens by priority helps token choice, and what soft MoE and hashing do instead,
-# - read a rate off errors, and say what is known about sigmoid gates and what is not.
+# - estimate from errors how fast they fall with $n$, and say what is known about sigmoid gates and what is not.
 
 # %% [markdown] tags=["badges"]
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/11_routing_choices.ipynb)
@@ -133,8 +133,8 @@ lab
 # Try the following:
 #
 # 1. Set <kbd>who gets a place first</kbd> to *highest score (priority)*. As many patches are lost as before. See which ones are lost now.
-# 2. Move <kbd>c · places per patch</kbd> down to 0.5, then up to 3. See which of the five rows of the table need the
-#    places.
+# 2. Move <kbd>c · places per patch</kbd> down to 0.5, then up to 3. See for which of the five routings the number of
+#    places matters.
 # 3. Set <kbd>gates</kbd> to *softmax after*. The routers stop learning, so the crosses no longer change during
 #    training.
 # 4. Set <kbd>who chooses</kbd> to *experts*, then to *nobody (soft)*. See what soft MoE does with $o$.

@@ -361,9 +361,10 @@ lab = RouterAlignmentLab(source="synthetic", mixture=layer, seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* **Left:** Your routers leave the middle and turn to $o_1$ or $o_2$. **Middle:** The framed patches are
-# those that `chosen` marks. **Right:** The accuracy of your layer (black) and of a CNN, which sees all patches (grey).
-# All sliders work. They change $k$, $l$ and the number of neurons $m$ of your layer.
+# *What to see.* The Lab opens with $k=4$ experts; move the slider to 8 for as many as above. **Left:** Most of your
+# routers leave the middle and turn to $o_1$ or $o_2$. **Middle:** The framed patches are those that `chosen` marks.
+# **Right:** The accuracy of your layer (black) and of a CNN, which sees all patches (grey). All sliders work. They
+# change $k$, $l$ and the number of neurons $m$ of your layer.
 #
 # To see the checks at work, go back and break a function on purpose, for example by leaving out the ReLU. Run the
 # notebook from there. The check says what is wrong, and the course's function stands in.
@@ -408,9 +409,10 @@ outcome = "c" if abs(lead) < 0.02 else "a" if lead > 0 else "b"
 prediction.seen(outcome, "Experts compare patches with each other, and that is what this task needs.")
 
 # %% [markdown]
-# Experts do better, most clearly with few pairs. If a patch picks one expert, its gate is 1 whatever the scores are, so
-# the router has no gradient (notebook 01). Experts compare *patches*. This is what the task needs, because one of 16
-# patches decides.
+# Experts do better, most clearly with few pairs. This is not because $o$ is lost: with 16 pairs it gets through equally
+# often. The gates make the difference. If a patch picks one expert, its gate is 1 whatever the scores are. So the
+# router has no gradient (notebook 01), and $o$ counts no more than other patches. If experts choose, their gates
+# compare *patches*, and $o$ can get the largest one. From two experts per patch on, the gates of either kind can learn.
 #
 # ## Equal gates
 #
@@ -556,8 +558,9 @@ MyLab = lab("My mixture", train_mine, knobs=sliders, panels=panels, name="MyLab"
 MyLab(seed=SEED)
 
 # %% [markdown]
-# *What to see.* **Left:** The routers start in the middle, at no preference, and move to the top or to the right.
-# **Right:** The accuracy rises while they move. Set *rate* to 0, and neither moves.
+# *What to see.* **Left:** The routers start without a preference. Five of the eight move to the top ($o_2$) or to the
+# right ($o_1$). The other three keep neither pattern, so hardly anything pulls them (notebook 02). **Right:** The
+# accuracy rises while the routers move. Set *rate* to 0, and nothing changes.
 #
 # *Pin*, *Copy as code*, *Save page* and the time slider work as in all Labs. `help(lab)` lists what else a Lab can have.
 # The how-to page "A Lab of my own" of the site begins where this cell ends.

@@ -45,6 +45,7 @@ if "google.colab" in sys.modules:
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", source, "anywidget", *keep], check=True)
 
 # %%
+import numpy as np
 import pandas as pd
 import torch
 from matplotlib import pyplot as plt
@@ -194,11 +195,11 @@ outcome = "a" if pruned > 0.97 else "b" if repaired > 0.97 else "c"
 prediction_loss.seen(outcome, "What the important experts say is only just loud enough for the whole layer.")
 
 # %% [markdown]
-# The important experts stop learning as soon as they are louder than the noise of the whole layer. In that noise the
-# contributions of sixteen other experts nearly cancel. If only some of the sixteen go, the rest cancels less, and drowns
-# the important experts. At $\rho=.8$ all sixteen are gone, and with them the noise. Fine-tuning repairs both
-# rules at every $\rho$, because the experts that know the patterns are still there. Without it, the change of the neuron norm
-# does better.
+# The important experts stop learning as soon as their output exceeds the noise of the whole layer. In that noise the
+# contributions of sixteen other experts nearly cancel. If only some of the sixteen are pruned, the others cancel less, and
+# their noise exceeds the output of the important experts. At $\rho=.8$ all sixteen are gone, and with them the noise.
+# Fine-tuning repairs both rules at every $\rho$, because the experts that know the patterns are still there. Without it, the
+# change of the neuron norm does better.
 #
 # ## When tokens choose
 #

@@ -91,7 +91,7 @@ course_map()
 #
 # ## Symbols
 #
-# The papers use one letter for several things, so that a letter has a row for each of its meanings. *First in* is the notebook
+# The papers use one letter for several things, so a letter has a row for each of its meanings. *First in* is the notebook
 # that explains it first. Below the table, *Names in code* unfolds: "declared in" names the parameter of the library, or
 # the function that measures what has no range of values.
 

@@ -163,11 +163,28 @@ CRITERIA: dict[str, Criterion] = {
 }
 """The paper's criteria by name, and two more that it mentions; `reap` is not one of them."""
 
+NAMES = {
+    "router-norm-change": "norm change",
+    "random": "random",
+    "importance-score": "importance",
+    "router-magnitude": "router norm",
+    "neuron-magnitude": "neuron norm",
+    "neuron-magnitude-change": "neuron change",
+    "router-difference-norm": "difference",
+    "token-count": "token count",
+}
+"""What each criterion is called in pictures and Labs."""
+
 NEED_BEFORE = frozenset({"router-norm-change", "router-difference-norm", "neuron-magnitude-change"})
 """Criteria that compare with the model before fine-tuning."""
 
 NEED_TOKENS = frozenset({"importance-score", "token-count", "reap"})
 """Criteria that need the statistics of tokens."""
+
+
+def name_of(criterion: str) -> str:
+    """Returns what a criterion is called in pictures; one that is not in `NAMES` keeps its own name."""
+    return NAMES.get(criterion, criterion)
 
 
 def ranks(scores: Float[Tensor, "*axes k"]) -> Int[Tensor, "*axes k"]:

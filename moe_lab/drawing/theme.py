@@ -91,7 +91,7 @@ OWN = (
     Style("#B0357F", "h", (0, (3, 1.5))),
     Style("#8C510A", "*", (0, (5, 1.5, 1, 1.5, 1, 1.5))),
 )
-"""Models, routers and criteria that the library does not know, in the order in which they come."""
+"""Models, routers and criteria that the library does not know, in the order in which they come; signals of clusters."""
 
 
 def styles(names: Iterable[str], known: Mapping[str, Style]) -> dict[str, Style]:

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from moe_lab.core.saliency import name_of
 from moe_lab.drawing import theme
 
 _LINES = (("s", (0, (5, 2))), ("^", (0, (1, 1.5))), ("D", (0, (6, 2, 1, 2))), ("v", (0, (3, 3))), ("P", "-"))
@@ -73,7 +74,7 @@ def comparison(data: xr.Dataset, axes: Axes) -> None:
             linestyle="none",
             zorder=4,
         )
-        labels.append((float(found[-1]), str(criterion), colour))
+        labels.append((float(found[-1]), name_of(str(criterion)), colour))
     axes.set(xlim=(experts + 0.3, float(data["kept"].min()) - 0.1), ylim=(0, 1.05))
     axes.set_xticks([experts, *data["kept"].values.tolist()])
     axes.set(xlabel=f"experts left of {experts}", ylabel="share of right answers")

@@ -202,7 +202,7 @@ class PatternTask(Config):
 
     @property
     def l_star(self) -> int:
-        """l*: one more than the most irrelevant patches of one side in a sample (section 4.2)."""
+        """l*: one more than the largest number of same-side distractors in a sample (section 4.2)."""
         return self.distractors + 1 if self.gap > 0 else 1
 
     @property

@@ -15,8 +15,10 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 
+from moe_lab.core.saliency import name_of
 from moe_lab.core.words import counted
 from moe_lab.drawing import theme
+from moe_lab.drawing.line_names import Line, name_lines, tied_names
 from moe_lab.drawing.marks import band
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
 from moe_lab.drawing.scales import percents, share_axis
@@ -53,7 +55,7 @@ def _accuracies(data: xr.Dataset) -> str:
     parts = []
     for name in map(str, data["criterion"].values):
         values = last["test_accuracy"].sel(criterion=name)
-        parts.append(f"{name} {_whole(values.median())} (worst {_whole(values.min())})")
+        parts.append(f"{name_of(name)} {_whole(values.median())} (worst {_whole(values.min())})")
     return (
         f"ρ = {float(last['rho']):g}, {int(last['experts_kept'])} of {data.sizes['expert']} experts left, median of "
         f"{counted(data.sizes['trial'])} without fine-tuning: {', '.join(parts)}."
@@ -75,12 +77,12 @@ def _curve_heads(data: xr.Dataset) -> list[Head]:
     if data.sizes["fine_tuned"] == 1:
         return [moved, (546, "After pruning", note)]
     tuned = f"{data.attrs['fine_tuning_steps']} steps on fresh samples"
-    return [moved, (308, "After pruning", note), (704, "… and fine-tuning", tuned)]
+    return [moved, (308, "After pruning", note), (696, "… and fine-tuning", tuned)]
 
 
 def _curve_boxes(data: xr.Dataset) -> list[Box]:
     if data.sizes["fine_tuned"] == 2:
-        return [(62, TOP, 244, TALL - 12), (352, TOP, 156, TALL), (748, TOP, 156, TALL)]
+        return [(62, TOP, 230, TALL - 12), (352, TOP, 212, TALL), (740, TOP, 212, TALL)]
     return [(62, TOP, 420, TALL - 12), (590, TOP, 312, TALL)]
 
 
@@ -153,7 +155,7 @@ def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen
     axes.axhline(0.5, color=theme.RULE, linewidth=1, zorder=0)
     if "random" in names:
         band(axes, values.sel(criterion="random"), "rho", "range of random")
-    ends = []
+    lines = []
     for name in sorted(reversed(names), key=lambda name: name == chosen):  # the last of equals is named on top
         colour, marker, dashes = style_of(name, chosen, names)
         median = values.sel(criterion=name).median("trial").values
@@ -162,8 +164,8 @@ def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen
         mark: dict[str, Any] = {"marker": marker, "markersize": 8 if mine else 5.5}
         mark |= {"markeredgecolor": theme.PAPER, "markeredgewidth": 0.6}
         axes.plot(rho, median, **line, **mark, zorder=4 if mine else 3, clip_on=False, gid=name)
-        ends.append((float(median[-1]), name, colour))
-    _name_ends(axes, float(rho[-1]), ends)
+        lines.append(Line(rho, median, name_of(name), colour))
+    name_lines(axes, lines)
     axes.set_xlabel("ρ, share of experts pruned")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
@@ -182,25 +184,6 @@ def style_of(criterion: str, chosen: str, names: Sequence[str] = ()) -> tuple[st
         if criterion == chosen
         else (theme.REFERENCE, marker, "--" if dashes == "-" else dashes)
     )
-
-
-def _name_ends(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], pixels: float = 16) -> None:
-    """Names to the right of the axes, pushed apart, each tied to the end of its line by a thin one; grey is not bold.
-
-    Args:
-      x: where the lines end, in data units.
-      ends: (y of the line's end, name, colour) each; those that have no end get no name.
-    """
-    left, right = axes.get_xlim()
-    wide = axes.get_window_extent().width * theme.BASE_DPI / axes.figure.dpi
-    gap = 14 * (right - left) / wide
-    known = [end for end in ends if np.isfinite(end[0])]
-    texts = theme.end_labels(axes, known, pixels, right + gap)
-    for text, (y, _, colour) in zip(texts, known, strict=True):
-        if colour == theme.REFERENCE:
-            text.set_fontweight("normal")
-        tie = ([x, right, right + gap], [y, y, text.get_position()[1]])
-        axes.plot(*tie, color=colour, linewidth=0.7, alpha=0.8, clip_on=False, zorder=1, gid="tie")
 
 
 # --- costs -----------------------------------------------------------------------------------------------------------
@@ -275,7 +258,7 @@ def efficiency(data: xr.Dataset, axes: Any) -> None:
             ends.append((float(curve[-1]), words, style.colour))
         panel.set_xlim(0, 1)
         share_axis(panel, 0.0, highest + 0.03, ticks=np.arange(0, 1.05, 0.2))
-        _name_ends(panel, float(share[-1]), ends, 30)
+        tied_names(panel, float(share[-1]), ends, 30)
         panel.set_xlabel("share of experts pruned")
         percents(panel.xaxis)
         panel.set_xticks([0, 0.5, 1])

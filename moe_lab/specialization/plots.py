@@ -40,6 +40,11 @@ def style_of(model: str) -> theme.Style:
     return base if kind == "moe" else theme.Style(base.colour, single, base.line)
 
 
+def _signal(number: int) -> theme.Style:
+    """The style of a signal or center, counted from 0. No colour is an expert's, which the map of figure 1 has."""
+    return theme.OWN[number % len(theme.OWN)]
+
+
 def name_of(model: str) -> str:
     """A model in words: "moe-cubic" is "cubic mixture", "single-linear-512" is "single linear (512)"."""
     kind, activation, filters = (*model.split("-"), "", "")[:3]
@@ -289,7 +294,7 @@ def _learned(data: xr.Dataset) -> str:
 
 
 def _product_heads(data: xr.Dataset) -> list[Head]:
-    note = "one line for each expert and signal, thick: the largest of each expert"
+    note = "colour: the signal; thick: the largest of each expert"
     return [(16, "What experts and routers learn", f"{_settings(data)['model']['activation']} experts; {note}")]
 
 
@@ -305,13 +310,13 @@ def _product_heads(data: xr.Dataset) -> list[Head]:
 def inner_products(data: xr.Dataset, axes: Any, trial: int = 0) -> None:
     """Figures 4 and 5: what each expert and each router has learned, in one trial; 2 x 2 Axes, experts on top.
 
-    One line for each expert and signal, in the expert's colour; thick the largest of each expert, with its name
-    ("3: v₂" is expert 3 and label signal v₂) where it counts. Signals and centers share a scale.
+    One line for each expert and signal, in the colour and dashes of the signal; thick the largest of each expert, with
+    its name ("3: v₂" is expert 3 and label signal v₂) where it counts. Signals and centers share a scale.
     """
     steps = data["step"].values
     for number, (panel, (name, words)) in enumerate(zip(panels_of(axes, 4), _PRODUCTS.items(), strict=True)):
         values = data[name].isel(trial=trial).transpose("step", "expert", "cluster").values
-        row, signal = number // 2, "vc"[number % 2]
+        row, letter = number // 2, "vc"[number % 2]
         both = [abs(data[one]).values for one in list(_PRODUCTS)[2 * row : 2 * row + 2]]
         high = float(np.nan_to_num(both).max()) or 1.0  # both panels of a row have one scale
         ends = []
@@ -319,18 +324,20 @@ def inner_products(data: xr.Dataset, axes: Any, trial: int = 0) -> None:
         panel.set(xlim=(0, int(steps[-1])), ylim=(-1.05 * high if row else 0, 1.05 * high))
         title(panel, words)
         for expert in range(values.shape[1]):
-            style = theme.expert(expert)
-            panel.plot(steps, values[:, expert], color=style.colour, linewidth=0.8, alpha=0.6, zorder=2, gid="others")
             final = np.nan_to_num(values[-1, expert], nan=-np.inf)
             best = int(final.argmax())
-            line = values[:, expert, best]
-            panel.plot(steps, line, color=style.colour, linewidth=2.4, zorder=3, gid="largest")
-            mark: dict[str, Any] = {"marker": style.marker, "markersize": 6, "clip_on": False}
-            panel.plot(steps[-1:], line[-1:], color=style.colour, zorder=4, **mark)
+            for signal in range(values.shape[2]):
+                style = _signal(signal)
+                line: dict[str, Any] = {"color": style.colour, "linestyle": style.line}
+                panel.plot(steps, values[:, expert, signal], **line, linewidth=0.8, alpha=0.6, zorder=2, gid="others")
+            style = _signal(best)
+            line = {"color": style.colour, "linestyle": style.line, "linewidth": 2.4, "zorder": 3}
+            panel.plot(steps, values[:, expert, best], **line, gid="largest")
+            mark: dict[str, Any] = {"marker": theme.expert(expert).marker, "markersize": 6, "clip_on": False}
+            panel.plot(steps[-1:], values[-1:, expert, best], color=style.colour, zorder=4, **mark)
             if final[best] > 0.25 * high:
-                pale = style.on == theme.INK  # the yellow and the teal are too pale for text
                 low = str(best + 1).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
-                ends.append((float(line[-1]), f" {expert + 1}: {signal}{low}", theme.INK if pale else style.colour))
+                ends.append((float(values[-1, expert, best]), f" {expert + 1}: {letter}{low}", style.colour))
         theme.end_labels(panel, ends, 13)
         if row:
             panel.set_xlabel("training step")

@@ -128,7 +128,7 @@ def test_what_is_measured_is_told_by_what_measures_it():
     terms = [one for one in glossary.entries() if not one.bounds]
     assert sorted(one.symbol for one in terms) == sorted(symbol for symbol, _ in glossary.TERMS)
     told = {one.symbol: one for one in terms}
-    assert told["l*"].meaning == "one more than the most irrelevant patches of one side in a sample (section 4.2)"
+    assert told["l*"].meaning == "one more than the largest number of same-side distractors in a sample (section 4.2)"
     assert told["l*"].places == ("data.PatternTask.l_star",)
     assert told["coverage"].meaning.startswith("share of the class's test samples")
     assert all(len(one.meaning) > 20 for one in terms)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
+from moe_lab.core.saliency import name_of
 from moe_lab.hub import example, plots, prune_experts
 
 
@@ -50,4 +51,4 @@ def test_a_comparison_and_its_pictures():
     for criterion, line in zip(data["criterion"].values, right.lines[::2], strict=True):
         assert line.get_ydata()[1:].tolist() == data["accuracy"].sel(criterion=criterion).values.tolist()
     assert len({(line.get_marker(), line.get_linestyle()) for line in right.lines[::2]}) == data.sizes["criterion"]
-    assert [text.get_text().strip() for text in right.texts] == list(example.CRITERIA)
+    assert [text.get_text().strip() for text in right.texts] == [name_of(one) for one in example.CRITERIA]

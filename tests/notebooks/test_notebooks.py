@@ -139,6 +139,14 @@ class TestEveryNotebook:
             assert any(compared[number] == ASKED.findall(other.source) for other in above), "it is asked before"
             assert above[-1].outputs and not ASKED.search(above[-1].source), f"nothing is shown above {cell.source}"
 
+    def test_imports_numpy_where_a_text_speaks_of_its_arrays(self, path):
+        every = every_cell(path)
+        said = [number for number, cell in enumerate(every) if "NumPy array" in cell.source]
+        imported = [
+            number for number, cell in enumerate(every) if re.search(r"^import numpy as np$", cell.source, flags=re.M)
+        ]
+        assert not said or (imported and imported[0] < said[0])
+
     def test_names_its_seed_before_it_uses_one(self, path):
         code = cells(path, "code")
         assert "SEED = 0" in code[1], "the cell after the set-up cell holds the seed"

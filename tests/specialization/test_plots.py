@@ -17,6 +17,7 @@ from tests.helpers.on_axes import drawn, lines, rendered, stars, words
 MIXTURES = ["moe-cubic", "moe-linear"]
 MODELS = [*MIXTURES, "single-cubic", "single-linear"]
 LEVEL = {"moe-cubic": 0.98, "moe-linear": 0.93, "single-cubic": 0.7, "single-linear": 0.65}
+PRODUCTS = ("expert_feature", "expert_center", "router_feature", "router_center")
 ENTROPY = {"moe-cubic": 0.1, "moe-linear": 1.2, "single-cubic": np.nan, "single-linear": np.nan}
 
 
@@ -267,14 +268,23 @@ class TestThroughTime:
     def test_experts_and_routers_have_four_panels_of_all_lines(self):
         data = products()
         panels = drawn(plots.PICTURES, data)
-        for axes, name in zip(
-            panels, ("expert_feature", "expert_center", "router_feature", "router_center"), strict=True
-        ):
+        for axes, name in zip(panels, PRODUCTS, strict=True):
             assert len(lines(axes, "others")) == 32
             assert len(lines(axes, "largest")) == 8
             for expert, line in enumerate(lines(axes, "largest")):
                 values = data[name].isel(trial=0, expert=expert)
                 np.testing.assert_allclose(line[1], values.isel(cluster=int(values.values[-1].argmax())))
+
+    def test_a_colour_is_a_signal_s_and_no_expert_s(self):
+        colours = [theme.OWN[signal].colour for signal in range(4)]
+        assert len(set(colours)) == 4 and not set(colours) & {style.colour for style in theme.EXPERTS}
+        for axes, name in zip(drawn(plots.PICTURES, products()), PRODUCTS, strict=True):
+            data = products()[name].isel(trial=0)
+            thin = [line for line in axes.get_lines() if line.get_gid() == "others"]
+            assert [line.get_color() for line in thin] == colours * 8
+            thick = [line for line in axes.get_lines() if line.get_gid() == "largest"]
+            best = data.isel(step=-1).argmax("cluster").values
+            assert [line.get_color() for line in thick] == [colours[signal] for signal in best]
 
     def test_names_are_only_where_something_was_learned(self):
         panels = drawn(plots.PICTURES, products())

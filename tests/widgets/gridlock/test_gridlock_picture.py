@@ -51,11 +51,13 @@ def test_the_matrices_hold_the_shown_trial_s_cosines(make: Make, values: dict[st
         matrix = now.of(method)["cosines"][1].T  # (estimate, true)
         _, cells, gates, signs, numbers = sheets(lab, method)
         np.testing.assert_allclose(at.cosines(now, method, 1), matrix)
-        own = [float(words) for words in numbers.words]
+        *own, gates_word = numbers.words
+        np.testing.assert_allclose([float(words) for words in own], np.diagonal(matrix), atol=0.0101)
+        assert gates_word.startswith("worst ")
         worst = now.of(method)["gate_cosines"][1].min()
-        np.testing.assert_allclose(own, [*np.diagonal(matrix), worst], atol=0.0101)
-        good = [*(np.diagonal(matrix) >= FOUND), worst >= FOUND]
-        assert signs.words == ["✓" if one else "✗" for one in good]
+        np.testing.assert_allclose(float(gates_word.removeprefix("worst ")), worst, atol=0.0101)
+        good = np.diagonal(matrix) >= FOUND
+        assert signs.words == ["✓" if one else "✗" for one in good], "a mark for each regressor, none for the gates"
         left, top, *_ = cells.edges[(k - 1) * k]
         corner = pixels(lab)[round(top) + 2, round(left) + 2].astype(int)
         np.testing.assert_allclose(corner, theme.ramp(max(matrix[k - 1, 0], 0.04))[:3].astype(int), atol=3)
@@ -85,12 +87,23 @@ def test_no_cosine_is_rounded_up_to_the_threshold(make: Make) -> None:
     assert not at.found(lab.record, "joint")[0, 0]
 
 
+def test_the_heads_of_the_two_methods_do_not_run_into_each_other(make: Make) -> None:
+    lab = done(make(experts=8, dimension=12))
+    for index in (12, len(lab.records) - 1):  # numbers of two digits: power iterations, then EM
+        lab.scrub(index)
+        shown(lab)
+        left, right = (sheets(lab, method)[0] for method in ("spectral", "joint"))
+        ends = [place[0] + ink.shape[1] for ink, place in zip(*left.words_at(1.0), strict=True)]
+        starts = [place[0] for place in right.words_at(1.0)[1]]
+        assert max(ends) + 10 <= min(starts), left.words
+
+
 def test_where_a_method_is_in_words(ended: GridlockLab) -> None:
     records, power = ended.records, 3 * POWER
     assert progress_of(records[0], "joint", 0) == "waits for its samples"
-    assert progress_of(records[3], "spectral", 0).startswith(f"power iteration 2 of {power}: ")
-    assert progress_of(records[-1], "spectral", 0).startswith(f"EM iteration {at.GATE_ITERATIONS + AFTER}: ")
-    assert progress_of(records[-1], "joint", 0).startswith("EM iteration 24: ")
+    assert progress_of(records[3], "spectral", 0).startswith(f"power 2 of {power}: ")
+    assert progress_of(records[-1], "spectral", 0).startswith(f"iteration {at.GATE_ITERATIONS + AFTER}: ")
+    assert progress_of(records[-1], "joint", 0).startswith("iteration 24: ")
 
 
 # ---- panel 2 ----

@@ -228,8 +228,12 @@ def test_captions_tell_start_training_and_pruning(make: Make) -> None:
     lab = done(make(trials=3))
     captions = [lab.caption(record) for record in lab.records]
     assert captions[0].startswith("This is the checkpoint, whose routers have not moved. Its accuracy is ")
-    grown = int((lab.records[20].of().changes(0) >= 1.5 * np.log(5)).sum())
-    assert f"In trial 1 {grown} of 8 routers have grown by 1.5 log l = 2.41 or more." in captions[20]
+    growing = [(record.of(), said) for record, said in zip(lab.records, captions, strict=True) if record.step]
+    for now, said in growing:
+        if now.pruned is None:
+            grown = int((now.changes(0) >= 1.5 * np.log(5)).sum())
+            routers = {0: "no router has", 1: "1 router has"}.get(grown, f"{grown} of 8 routers have")
+            assert said.startswith(f"Trial 1: {routers} grown past 1.5 log l = 2.41")
     (record, _), found = look(lab), outcome(*look(lab))
     plain = short(np.median(found.plain))
     assert captions[-1].startswith(f"6 of 8 experts are pruned by norm change. The accuracy is {plain} (at random")
@@ -240,13 +244,21 @@ def test_captions_tell_start_training_and_pruning(make: Make) -> None:
     done(lab, rho=0.0)
     assert lab.caption(lab.record).startswith("Nothing is pruned: all 8 experts are left, and the accuracy is ")
     done(lab, rho=0.5, criterion="random")
-    assert "pruned by random" in lab.caption(lab.record) and "(at random" not in lab.caption(lab.record)
+    assert "pruned at random." in lab.caption(lab.record) and "(at random" not in lab.caption(lab.record)
     done(lab, fine_tune=True)
     found = outcome(*look(lab))
     tuned = f"after 20 steps of fine-tuning {short(np.median(found.tuned))} (worst trial {short(found.tuned.min())})"
     assert tuned in lab.caption(lab.record)
     done(lab, rho=0.0)
     assert "0 of 8 experts are pruned" in lab.caption(lab.record) and "emory" not in lab.caption(lab.record)
+
+
+def test_the_caption_says_that_no_router_has_grown_yet_and_that_none_moves_with_one_token(make: Make) -> None:
+    lab = done(make())
+    early = lab.caption(lab.records[1])
+    assert early.startswith("Trial 1: no router has grown past 1.5 log l = 2.41 yet. The accuracy is ")
+    lab = done(make(top=1))
+    assert lab.caption(lab.records[1]).startswith("No router moves when l = 1. The accuracy is ")
 
 
 def test_a_failure_is_said_with_its_experts(make: Make) -> None:

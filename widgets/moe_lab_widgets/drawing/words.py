@@ -1,21 +1,9 @@
-"""Numbers as words, the medians that they state, and the short names of pruning criteria."""
+"""Numbers as words, and the medians that they state."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-
-CRITERION_NAMES = {
-    "router-norm-change": "norm change",
-    "random": "random",
-    "importance-score": "importance",
-    "router-magnitude": "router norm",
-    "neuron-magnitude": "neuron norm",
-    "neuron-magnitude-change": "neuron change",
-    "router-difference-norm": "difference",
-    "token-count": "token count",
-}
-"""Short names of the pruning criteria, for the ends of lines."""
 
 
 def told(progress: str, caption: str) -> str:

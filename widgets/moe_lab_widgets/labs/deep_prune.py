@@ -9,12 +9,13 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
+from moe_lab.core import saliency
 from moe_lab.core.config import require
 from moe_lab.drawing import theme
 from moe_lab.vision.deep import MEASURED, MODES, PAPER_CRITERIA, PRE_TRAINING, TINY, DigitRun, DigitTask
 from moe_lab_widgets.drawing.on_axes import bars, ends, percents, reads, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
-from moe_lab_widgets.drawing.words import CRITERION_NAMES, percent
+from moe_lab_widgets.drawing.words import percent
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import LabKnob, config_from, offer
@@ -33,7 +34,7 @@ QUICK = 100
 LAYER, REPEATS = MEASURED, 3
 """The block whose costs are shown, large enough to save time on any machine, and measurements of its time: the fastest
 counts, because what else runs can only add to it."""
-NAMES = {name: short for name, short in CRITERION_NAMES.items() if name in PAPER_CRITERIA}
+NAMES = {name: short for name, short in saliency.NAMES.items() if name in PAPER_CRITERIA}
 """Short names of the criteria, for the ends of lines."""
 MOST = EXPERTS - DigitRun().model.num_selected_experts
 """Experts of each layer that can go: two are selected for every token."""
@@ -43,10 +44,10 @@ MOST = EXPERTS - DigitRun().model.num_selected_experts
 KNOBS = (
     LabKnob(name="pruned", main=True, meaning="experts pruned per layer", default=4, low=0, high=MOST,
             slider=(0, MOST, 1), view_only=True,
-            effect="Memory falls with every expert, and sooner or later accuracy. Nothing is trained anew."),
+            effect="Memory falls with every expert, and sooner or later accuracy. Nothing is trained again."),
     LabKnob(name="criterion", main=True, meaning="prune by", default="router-norm-change", choices=PAPER_CRITERIA,
             words=NAMES, view_only=True,
-            effect="The experts with the smallest score go. Nothing is trained anew."),
+            effect="The experts with the smallest scores are pruned. Nothing is trained again."),
     LabKnob(name="mode", main=True, meaning="way to prune", default=SILENT, choices=MODES, view_only=True,
             effect="Silent: a token gets nothing from a pruned expert; rerouted: it goes to one that stayed."),
     offer(DigitTask, "classes", main=True, effect="A harder task, in which the criteria differ more."),

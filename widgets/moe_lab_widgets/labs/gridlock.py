@@ -68,17 +68,17 @@ KNOBS = (
     offer(MixtureTask, "activation", main=True, meaning="experts' activation",
           effect="The smaller its third moment, the more samples the spectral start needs."),
     offer(MixtureTask, "regressors", main=True, symbol="a", meaning="regressors", default="orthonormal",
-          effect="Orthonormal regressors suit the spectral start; at random angles its noise is stretched."),
+          effect="Orthonormal regressors suit the spectral start; at random angles whitening stretches its noise."),
     LabKnob(name="first_share", symbol="p", meaning="share of Gaussian 1", default=NO_MIXTURE, low=0, high=1,
             choices=(NO_MIXTURE, 0.1, 0.3, 0.5), words={NO_MIXTURE: "one Gaussian"},
             effect="Inputs come from two Gaussians in place of one."),
     offer(MixtureTask, "gating", symbol="w", meaning="gates", words={"orthogonal": "orthogonal to regressors"},
-          effect="The theory asks for gates at right angles to all regressors; random ones are not."),
+          effect="The proof asks for gates orthogonal to all regressors; random ones leave the start a small error."),
     LabKnob(name="third", symbol="T₃", meaning="third moment of", default=P3, choices=(P3, PRINTED, "y"),
-            effect="P3(y) tells the experts from the gate; in y itself both are mixed."),
+            effect="In the third moment of P3(y) the gates cancel; in that of y experts and gates are mixed."),
     offer(JointEM, "iterations", symbol="I", meaning="iterations of joint EM", default=160,
           slider=(20, 300, 20),
-          effect="Gives joint EM more time to come to rest."),
+          effect="Gives joint EM more time to converge."),
     offer(Run, "trials", symbol="T", meaning="trials", default=3, slider=(1, 4, 1), far=1000,
           effect=MORE_TRIALS),
     LabKnob(name="shown", meaning="trial on show", default=1, low=1, slider=(1, 4, 1), at_most="trials",
@@ -148,7 +148,8 @@ def draw_found(axes: list[Axes], now: Now) -> None:
 def draw_cosines(ax: Axes, now: Now, name: str, trial: int) -> None:
     """Draws the |cos| of estimates (rows, matched) and true regressors (columns), and below a row of gates.
 
-    At the end of a row stands its own |cos|, with a tick from `FOUND` on; at the end of the gates' row the worst.
+    At the end of a row stands its own |cos|, with a tick from `FOUND` on. At the end of the gates' row stands the worst
+    without a tick, which only regressors have.
     """
     cosines, gates = at.cosines(now, name, trial), at.gate_cosines(now, name, trial)
     k = len(cosines)
@@ -157,14 +158,15 @@ def draw_cosines(ax: Axes, now: Now, name: str, trial: int) -> None:
     cells(ax, _words(cosines, cell), cosines, framed=matched, size=theme.SMALL_SIZE)
     names = [f"gate w{number} and the true one" for number in SUBSCRIPTS[: k - 1]]
     cells(ax, _words(gates, cell), gates[None], names=names, at=(0, k + 0.4), size=theme.SMALL_SIZE)
-    own = np.append(np.diagonal(cosines), gates.min())
-    sought = np.append(cosines.any(1), gates.any())  # estimates not sought yet are 0
-    good = np.append(at.found(now, name)[trial], gates.min() >= FOUND)
+    own, good = np.diagonal(cosines), at.found(now, name)[trial]
+    sought = np.asarray(cosines.any(1))  # estimates not sought yet are 0
     signs = [("✓" if right else "✗") if known else "" for right, known in zip(good, sought, strict=True)]
-    rows, colours = np.append(np.arange(k), k + 0.4), np.where(good, FOUND_COLOUR, theme.FAILURE)
-    write(ax, k - 0.5, rows, signs, colours, bold=True, size=14, right=11)
+    style: dict[str, Any] = {"bold": True, "size": 14, "right": 11}
+    write(ax, k - 0.5, np.arange(k), signs, np.where(good, FOUND_COLOUR, theme.FAILURE), **style)
     numbers = [number(cosine) if known else "–" for cosine, known in zip(own, sought, strict=True)]
-    write(ax, k - 0.5, rows, numbers, theme.MUTED, size=theme.SMALL_SIZE, right=35)
+    numbers.append(f"worst {number(gates.min())}" if gates.any() else "–")
+    rows, aside = np.append(np.arange(k), k + 0.4), np.append(np.full(k, 35), 18)
+    write(ax, k - 0.5, rows, numbers, theme.MUTED, size=theme.SMALL_SIZE, right=aside)
 
 
 def progress_of(now: Now, name: str, trial: int) -> str:
@@ -173,8 +175,8 @@ def progress_of(now: Now, name: str, trial: int) -> str:
         return "waits for its samples"
     count, k = int(at.found(now, name)[trial].sum()), now.values["experts"]
     if name == SPECTRAL and at.seeking(now):
-        return f"power iteration {now.of(name).step} of {at.power(now.values)}: {count} of {k}"
-    return f"EM iteration {at.iteration(now, name)}: {count} of {k} found"
+        return f"power {now.of(name).step} of {at.power(now.values)}: {count} of {k} found"
+    return f"iteration {at.iteration(now, name)}: {count} of {k} found"
 
 
 def number(cosine: float) -> str:

@@ -68,7 +68,7 @@ KNOBS = (
             effect="Joint training needs fewer samples, and l matters less to it."),
     LabKnob(name="experts", main=True, symbol="k", meaning="experts", default=4, low=1, choices=(1, 2, 4, 5, 8),
             enabled_when=lambda values: values["training"] == JOINT,
-            effect="With more experts each class more surely finds a router. The neurons are divided among them.",
+            effect="With more experts each class is more likely to find a router. The neurons are divided among them.",
             applies="only to joint training; separate training has one expert for each class"),
     offer(PatternTask, "patches", main=True, meaning="patches per sample", slider=(4, 32, 1), far=64,
           effect="More patches that do not matter: more samples are needed, but l* stays."),

@@ -299,11 +299,17 @@ def _training(now: Now, record: Record, trial: int) -> str:
     accuracy = "–" if record.accuracy is None else short(middle(record.accuracy))
     if now.step == 0:
         return f"This is the checkpoint, whose routers have not moved. Its accuracy is {accuracy}."
-    grown = int((record.changes(trial) >= threshold(now.values)).sum())
-    routers = f"{grown} of {record.run.model.experts} routers have" if grown != 1 else "1 router has"
+    return f"{_growth(now, record, trial)} The accuracy is {accuracy}."
+
+
+def _growth(now: Now, record: Record, trial: int) -> str:
+    """Returns how many routers of the trial on show have grown as the theory says."""
+    if now.values["top"] == 1:
+        return "No router moves when l = 1."
+    grown, most = int((record.changes(trial) >= threshold(now.values)).sum()), record.run.model.experts
+    routers = {0: "no router has", 1: "1 router has"}.get(grown, f"{grown} of {most} routers have")
     bound = f"1.5 log l = {threshold(now.values):.2f}"
-    where = f"In trial {trial + 1} {routers} grown by {bound}"
-    return f"{where} or more. The accuracy is {accuracy}."
+    return f"Trial {trial + 1}: {routers} grown past {bound}{'' if grown else ' yet'}."
 
 
 def _pruning(record: Record, found: Outcome, name: str) -> str:
@@ -311,7 +317,8 @@ def _pruning(record: Record, found: Outcome, name: str) -> str:
     experts = record.run.model.experts
     if found.left == experts and not found.steps:
         return f"Nothing is pruned: all {experts} experts are left, and the accuracy is {short(middle(found.whole))}."
-    text = f"{experts - found.left} of {experts} experts are pruned by {name}. The accuracy is "
+    how = "at random" if name == NAMES["random"] else f"by {name}"
+    text = f"{experts - found.left} of {experts} experts are pruned {how}. The accuracy is "
     text += short(middle(found.plain))
     if found.steps:
         tuned = short(middle(found.tuned))

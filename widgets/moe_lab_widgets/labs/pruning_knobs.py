@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moe_lab.core import saliency
 from moe_lab.core.config import Config, require
 from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask
-from moe_lab_widgets.drawing.words import CRITERION_NAMES
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, offer
 from moe_lab_widgets.labs import pruning_record as of
 from moe_lab_widgets.labs.pruning_record import CHUNK, PLANTED
 
-NAMES = {**CRITERION_NAMES, of.REVERSED: "reversed Δ"}
+NAMES = {**saliency.NAMES, of.REVERSED: "reversed Δ"}
 """The one name of each criterion, in the menu, in the picture and in sentences."""
 MEANINGS = {
     "router-norm-change": "Δ, the growth of the router's norm",
@@ -48,16 +48,16 @@ def _planted(values: Mapping[str, Any]) -> bool:
 KNOBS = (
     LabKnob(name="rho", main=True, symbol="ρ", meaning="share of experts pruned", default=0.8, low=0, high=1,
             slider=(0.0, 0.95, 0.05), view_only=True,
-            effect="More experts go. That costs nothing until one goes that matters. Nothing is trained anew."),
+            effect="More experts are pruned. That costs nothing until one of them matters. Nothing is trained again."),
     LabKnob(name="criterion", main=True, meaning="prune by", default="router-norm-change", choices=tuple(of.OFFERED),
             words=NAMES, view_only=True,
-            effect="The experts with the smallest score go. Nothing is trained anew."),
+            effect="The experts with the smallest scores are pruned. Nothing is trained again."),
     LabKnob(name="fine_tune", main=True, meaning="fine-tune what is left", default=False, view_only=True,
             effect="Trains the experts that stay for T' further steps."),
     offer(TokenMoE, "routing", main=True, meaning="who chooses",
           words={of.EXPERTS_CHOOSE: "experts choose tokens", of.TOKENS_CHOOSE: "tokens choose experts"},
           effect="Each expert keeps its l best tokens, or each token visits its l best experts."),
-    _from_recipe(TokenMoE, "top", main=True, meaning="how many each of them picks", slider=(1, 12, 1),
+    _from_recipe(TokenMoE, "top", main=True, meaning="tokens per expert (or experts per token)", slider=(1, 12, 1),
                  effect="More tokens for each expert, or more experts for each token. With one, no router learns."),
     _from_recipe(Run, "steps", main=True, meaning="training steps", slider=(10, 300, 10),
                  effect="With more steps the routers that matter grow further above the others."),

@@ -79,6 +79,6 @@ STORIES = (
         "One token an expert (l = 1)",
         {"top": 1, "seed": 0},
         "The softmax over one token is 1, so that routers have no slope and cannot move: Δ = 0 for all, and the "
-        "criterion is undefined. Neuron change still is a criterion: 100 %.",
+        "criterion is undefined. Neuron change still works: 100 %.",
     ),
 )

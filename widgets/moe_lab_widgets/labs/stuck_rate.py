@@ -38,7 +38,7 @@ KNOBS = (
     offer(MixtureTask, "noise", main=True, symbol="σ", meaning="noise on y",
           effect="More noise blurs the answers, and with them the moments of the spectral start."),
     offer(MixtureTask, "regressors", main=True, symbol="a", meaning="regressors", default="orthonormal",
-          effect="Orthonormal regressors suit the spectral start; at random angles its noise is stretched."),
+          effect="Orthonormal regressors suit the spectral start; at random angles whitening stretches its noise."),
     LabKnob(name="step", main=True, meaning="random starts go on with", default=EM, choices=(EM, GRADIENT),
             effect="EM moves the gates by Newton's steps, gradient EM by one gradient step."),
     LabKnob(name="iterations", symbol="I", meaning="iterations of joint EM", default=100, low=20, slider=(20, 200, 20),
