@@ -88,7 +88,7 @@ def test_no_cosine_is_rounded_up_to_the_threshold(make: Make) -> None:
 
 
 def test_the_heads_of_the_two_methods_do_not_run_into_each_other(make: Make) -> None:
-    lab = done(make(experts=8, dimension=12))
+    lab = done(make(experts=8, dimension=12, samples=5000))
     for index in (12, len(lab.records) - 1):  # numbers of two digits: power iterations, then EM
         lab.scrub(index)
         shown(lab)
