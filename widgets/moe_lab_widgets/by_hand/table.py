@@ -11,7 +11,7 @@ from moe_lab.core.config import require
 from moe_lab.drawing import theme
 from moe_lab.drawing.routing_plots import gate_table
 from moe_lab_widgets.by_hand.fates import Fate, as_html, badge, fates, in_words
-from moe_lab_widgets.drawing.picture import encode
+from moe_lab_widgets.drawing.picture import drawing_lock, encode
 from moe_lab_widgets.engine.callbacks import alone, heard_at_once
 from moe_lab_widgets.engine.controls import STYLE, box, close_all, no_null
 from moe_lab_widgets.engine.knobs import explain
@@ -76,12 +76,13 @@ class RoutingTable:
 
     def png(self) -> bytes:
         """Returns the three tables as a picture."""
-        figure = theme.figure(1100, 300)
-        for number, fate in enumerate(self.fates):
-            gate_table(figure.add_axes((0.01 + number / 3, 0.04, 0.32, 0.9)), fate.gates, fate.name)
-        canvas = FigureCanvasAgg(figure)
-        canvas.draw()
-        return encode(np.asarray(canvas.buffer_rgba()), level=9)
+        with drawing_lock:
+            figure = theme.figure(1100, 300)
+            for number, fate in enumerate(self.fates):
+                gate_table(figure.add_axes((0.01 + number / 3, 0.04, 0.32, 0.9)), fate.gates, fate.name)
+            canvas = FigureCanvasAgg(figure)
+            canvas.draw()
+            return encode(np.asarray(canvas.buffer_rgba()), level=9)
 
     # ---- doing ----
 
