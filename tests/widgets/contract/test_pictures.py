@@ -12,6 +12,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 from PIL import Image
 
+from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.frames.reel import Reel
 from tests.helpers.user_style import users_style
 from tests.widgets.cases import Case, one_case_in
@@ -134,7 +135,8 @@ def test_its_picture_is_the_same_whatever_style_a_user_has_set(ended: Any) -> No
         picture = another_picture(ended)
         picture.show(ended.record)
         whole = np.asarray(Image.open(io.BytesIO(picture.png("A caption with 50 % and $x_1$."))))
-        body = np.frombuffer(Reel(picture).frame(0), dtype=np.uint8)
+        with drawing_lock:
+            body = np.frombuffer(Reel(picture).frame(0), dtype=np.uint8)
         picture.close()
         return np.concatenate([whole.ravel(), body])
 

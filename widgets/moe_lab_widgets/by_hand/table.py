@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import html
+from itertools import chain
+
 import ipywidgets as w
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from numpy.typing import ArrayLike, NDArray
 
 from moe_lab.core.config import require
+from moe_lab.core.sentences import brief
 from moe_lab.drawing import theme
 from moe_lab.drawing.routing_plots import gate_table
 from moe_lab_widgets.by_hand.fates import Fate, as_html, badge, fates, in_words
 from moe_lab_widgets.drawing.picture import drawing_lock, encode
 from moe_lab_widgets.engine.callbacks import alone, heard_at_once
-from moe_lab_widgets.engine.controls import STYLE, box, close_all, no_null
+from moe_lab_widgets.engine.controls import STYLE, box, close_all, filled, no_null
 from moe_lab_widgets.engine.knobs import explain
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.threads import headless
-from moe_lab_widgets.frames.screen import TEXT
+from moe_lab_widgets.frames.screen import TEXT, Tended
+from moe_lab_widgets.playground.texts import BOTH
 
 MOST_EXPERTS, MOST_PATCHES, HIGHEST = 4, 6, 9
 
 
-class RoutingTable:
+class RoutingTable(w.VBox):
     """A table of exp(score) whose cells can be edited, and its routing by expert choice, token choice and switch.
 
     Args:
@@ -43,10 +48,15 @@ class RoutingTable:
         whole = np.isfinite(table).all() and (table == table.round()).all() and (table >= 1).all()
         rule = f"powers must be whole numbers from 1 to {HIGHEST}"
         require(bool(whole and (table <= HIGHEST).all()), rule, powers=table.tolist())
+        super().__init__()
         self._start = table
         self._make_widgets(experts, patches)
         no_null(self.box)
         heard_at_once(self.box)
+        whole = [one.description for one in (self.kept, self.picked, self.seed, *chain(*self.entries))]
+        self.page = Tended(title=self.title, whole=whole)
+        self.page.on_msg(self._page_said)
+        heard_at_once(self.page)
         self._update()
         self.output = NotebookOutput(
             kind=type(self).__name__,
@@ -95,7 +105,11 @@ class RoutingTable:
 
     def close(self) -> None:
         """Frees the widgets."""
+        close_all(self.page)
         close_all(self.box)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.powers.astype(int).tolist()})"
 
     def _ipython_display_(self) -> None:
         self.output.show()
@@ -133,7 +147,8 @@ class RoutingTable:
         shown = box(self.tables, "moe-lab-tables")
         self.words = w.HTML()
         self.words.add_class("moe-lab-caption")
-        self.box = box(
+        self.box = filled(
+            self,
             [
                 w.HTML(f"<style>{STYLE}</style>", layout={"display": "none"}),
                 box([w.HTML(f"<h3>{self.title}: exp(score)</h3>"), back], "moe-lab-bar"),
@@ -142,15 +157,32 @@ class RoutingTable:
                 self.words,
             ],
             "moe-lab",
-            w.VBox,
         )
+
+    def _page_said(self, _: object, message: dict[str, str], buffers: object) -> None:
+        """Takes what a page says: that it can look after the controls, or that a text is no number."""
+        if message["kind"] == "hello" and self.page not in self.children:
+            self.children = [*self.children, self.page]
+        elif message["kind"] == "unread":
+            kind = BOTH["WHOLE" if message["label"] in self.page.whole else "NUMBER"]
+            about = {"title": message["label"], "value": self._value(message["label"]), "kind": kind}
+            self._say(f"{BOTH['UNREAD'].format(**about, text=brief(message['text']))}. {self.sentence}")
+
+    def _value(self, label: str) -> float:
+        """Returns the number in a place by its label."""
+        places = (self.kept, self.picked, self.noise, self.seed, *chain(*self.entries))
+        return next(one.value for one in places if one.description == label)
 
     @alone
     def _update(self) -> None:
         routed = self.fates
         for shown, fate in zip(self.tables, routed, strict=True):
             shown.value = as_html(fate)
-        self.words.value = f"<p aria-live='polite' style='{TEXT}'>{in_words(routed)}</p>"
+        self._say(in_words(routed))
+
+    @alone
+    def _say(self, words: str) -> None:
+        self.words.value = f"<p aria-live='polite' style='{TEXT}'>{html.escape(words)}</p>"
 
 
 def _cell(number: int, name: str) -> w.BoundedIntText:

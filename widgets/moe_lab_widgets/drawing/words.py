@@ -18,6 +18,11 @@ CRITERION_NAMES = {
 """Short names of the pruning criteria, for the ends of lines."""
 
 
+def unended(progress: str) -> str:
+    """Returns how far a run is, for what is kept of it before its end: "step 5 of 9, the run has not ended"."""
+    return ", ".join(filter(None, (progress, "the run has not ended")))
+
+
 def told(progress: str, caption: str) -> str:
     """Returns how far a run is and what is seen, for pictures that stand alone: "Step 5 of 9. The routers turn."."""
     return " ".join(filter(None, (f"{progress[:1].upper()}{progress[1:]}." if progress else "", caption)))

@@ -15,8 +15,10 @@ from moe_lab.core.config import Config, require
 from moe_lab.core.devices import AUTO, GPU
 from moe_lab.core.errors import InputError
 from moe_lab.core.knobs import Knob
-from moe_lab.core.sentences import no_parameter, shown
+from moe_lab.core.scalars import python_of
+from moe_lab.core.sentences import brief, no_parameter, shown
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone
+from moe_lab_widgets.playground.texts import BOTH
 
 RECENTLY = 0.3
 """Seconds in which two moves of a slider are parts of one drag."""
@@ -65,6 +67,11 @@ class LabKnob(Knob):
     reason: str = ""
     effect: str = ""
     applies: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("near", "far"):
+            object.__setattr__(self, name, python_of(getattr(self, name)))
 
     def tip(self, enabled: bool = True) -> str:
         """Returns the tooltip: why the knob is greyed out, if it is; what it means, its range, and its effect."""
@@ -204,6 +211,7 @@ class KnobBoard:
         self._owner, self._knobs, self._own_moves, self._fit = owner, knobs, own_moves, fit
         self._asked: tuple[str, Any, float] = ("", None, 0.0)
         self.defaults: dict[str, Any] = {**{knob.name: knob.default for knob in knobs}, "seed": 0}
+        values = python_of(dict(values))
         self.check(values)
         whole = {knob.name for knob in knobs if knob.whole and not knob.choices}
         self._values = {**self.defaults, **{n: int(one) if n in whole else one for n, one in values.items()}}
@@ -237,6 +245,7 @@ class KnobBoard:
 
     def check(self, values: Values) -> None:
         """Raises a ValueError for an unknown name or a value that is not a number or not one of the choices."""
+        values = python_of(dict(values))
         unknown = [name for name in values if name not in self.defaults]
         if unknown:
             symbols = dict.fromkeys(self.defaults, "") | {knob.name: knob.symbol for knob in self._knobs}
@@ -268,7 +277,7 @@ class KnobBoard:
         Raises:
           ValueError: a widget cannot take its value.
         """
-        return self._move(values, self._values)
+        return self._move(python_of(dict(values)), self._values)
 
     def _move(self, values: Values, others: Values) -> set[str]:
         """Moves knobs to some values, beside the values of the others."""
@@ -313,7 +322,7 @@ class KnobBoard:
         if knob is not None and knob.slider and not knob.choices and not knob.view_only:
             value, rule = self._nearest(knob, value)
             with self._own_moves():
-                self._widgets[name].value = value
+                self._move_widget(name, value)  # where it was typed, the slider may need a finer step
             if value == before[name]:
                 return set(), rule
         after = {**before, name: value}
@@ -323,6 +332,13 @@ class KnobBoard:
             if knob.follows and knob.name != name and before[knob.name] == knob.follows(before)
         }
         return {name, *self._move(followers, after)}, rule
+
+    def unread(self, label: str, text: str) -> str:
+        """Returns the sentence on a text that was typed for a number and cannot be read as one."""
+        knob = next((knob for knob in self._knobs if knob.label == label), None)
+        title, present = ("seed", self._values["seed"]) if knob is None else (knob.title, self._values[knob.name])
+        kind = BOTH["WHOLE" if knob is None or knob.whole else "NUMBER"]
+        return BOTH["UNREAD"].format(title=title, value=present, kind=kind, text=brief(text))
 
     def _nearest(self, knob: LabKnob, value: Any) -> tuple[Any, str]:
         """Returns the nearest offered value that fits the other knobs, if possible in the direction of the move.

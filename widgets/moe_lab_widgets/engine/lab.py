@@ -1,11 +1,11 @@
 """Lab: sliders -> a run -> a live picture. See definition.py for how to make one.
 
-In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it. `lab.set(noise=1)`, `play()`, `pause()`,
-`step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `export(path)`, `link()`,
-`close()`; `wait()` returns when the run has ended and raises its error again. `lab.values`, `.records`, `.record` (on
-show), `.error`, `.playing`, `.finished`. In a page that says so, a Lab that is not on screen holds at its first record
-until it is, or is used. With MOE_LAB_HEADLESS=1 it trains inside the cell, within a budget of seconds, and errors reach
-the cell.
+In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it, and `VBox([lab, ...])` beside other widgets.
+`lab.set(noise=1)`, `play()`, `pause()`, `step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`,
+`save_data(path)`, `export(path)`, `link()`, `close()`; `wait()` waits for the run, raises its error again, and says
+whether it ended or is held. `lab.values`, `.records`, `.record` (on show), `.error`, `.playing`, `.finished`. In a page
+that says so, a Lab that is not on screen holds at its first record until it is, or is used. With MOE_LAB_HEADLESS=1 it
+trains inside the cell, within a budget of seconds, and errors reach the cell.
 """
 
 from __future__ import annotations
@@ -17,16 +17,20 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
+import ipywidgets as w
+
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
 from moe_lab_widgets.drawing.picture import drawing_lock
+from moe_lab_widgets.drawing.words import unended
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone, guarded, heard_at_once, widgets_lock
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.engine.files import dataset_bytes, with_suffix, write_whole
-from moe_lab_widgets.engine.knobs import KnobBoard
+from moe_lab_widgets.engine.host import Outcome
+from moe_lab_widgets.engine.knobs import KnobBoard, arguments
 from moe_lab_widgets.engine.linking import Link, link_of
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.presenter import Presenter
@@ -37,8 +41,10 @@ from moe_lab_widgets.frames.recording import MOST_FRAMES, Recording
 from moe_lab_widgets.frames.screen import Screen
 
 
-class Lab(Definition):
+class Lab(Definition, w.VBox):
     """Sliders, a run and its picture. An error of a callback is shown in words, kept, and raised again by `wait()`.
+
+    It is a box of widgets, and can stand in other boxes, tabs and accordions of ipywidgets.
 
     Args:
       playing: whether the run goes on by itself.
@@ -56,12 +62,16 @@ class Lab(Definition):
         knobs = offered(self)
         self._board = KnobBoard(type(self).__name__, knobs, values, self._own_moves, self.check)
         self.check_view(self.values)
+        super().__init__()
         self.headless = headless()
         self._closed = self._used = False
         self.picture = self.make_picture(self.values)
         self.screen = Screen(self.picture, self.title)
-        self.controls = Controls(self.title, knobs, self.values, self.stories, self.screen.box, projector=projector)
+        self.controls = Controls(
+            self, self.title, knobs, self.values, self.stories, self.screen.box, projector=projector
+        )
         self.controls.tell_tips(self.screen.tell_tips)
+        self.screen.tell_whole([knob.label for knob in knobs if knob.whole] + ["seed"])
         heard_at_once(self.controls.box)
         self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
         self.output = NotebookOutput(
@@ -188,24 +198,33 @@ class Lab(Definition):
 
     @checked
     def save_picture(self, path: str | Path) -> Path:
-        """Writes the picture with its caption as PNG, atomically."""
+        """Writes the picture with its caption as PNG, atomically; one of a run that has not ended says so."""
         return write_whole(with_suffix(path, ".png"), self.png())
 
     @checked
     def save_data(self, path: str | Path) -> Path:
-        """Writes everything recorded as netCDF (.nc) or JSON (.json), atomically."""
+        """Writes everything recorded as netCDF (.nc) or JSON (.json), atomically.
+
+        Where the run has not ended, the attribute `unfinished` says so.
+        """
         path = with_suffix(path, ".nc", ".json")
         records = self.records
         if not records:
             raise InputError("there is nothing to save yet: the run has recorded nothing")
-        return write_whole(path, dataset_bytes(self.data(records), path.suffix))
+        data = self.data(records)
+        if not self.finished:
+            data.attrs["unfinished"] = unended(self.progress(records[-1]))
+        return write_whole(path, dataset_bytes(data, path.suffix))
 
     @checked
     def export(self, path: str | Path) -> Path:
-        """Writes the run on show as one HTML page that plays without a kernel or a network, atomically."""
+        """Writes the run on show as one HTML page that plays without a kernel or a network, atomically.
+
+        The last frame of a run that has not ended says so.
+        """
         path = with_suffix(path, ".html", ".htm")
         with self.screen.for_a_file(self.record) as picture:
-            page = page_of(self, picture, self.records, self._presenter.values, self.screen.shown)
+            page = page_of(self, picture, self.records, self._presenter.values, self.screen.shown, self.finished)
         return write_whole(path, page)
 
     @checked
@@ -223,17 +242,26 @@ class Lab(Definition):
         """Returns the run on show as a recording of at most `most` frames."""
         require(most >= 2, "most must be at least 2", most=most)
         with self.screen.for_a_file(self.record) as picture:
-            return recording_of(self, picture, self.records, self._presenter.values, self.screen.shown, most)
+            values, shown = self._presenter.values, self.screen.shown
+            return recording_of(self, picture, self.records, values, shown, most, ended=self.finished)
 
     @checked
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the run has ended, is held or has failed, and raises a stored error; False on a time-out."""
+    def wait(self, timeout: float | None = None) -> Outcome:
+        """Waits until the run has ended, is held or has failed, and raises a stored error.
+
+        Args:
+          timeout: seconds to wait at most; None for as long as it takes.
+
+        Returns:
+          "ended"; "held", as after `pause()`; or "out of time", which alone is false in a condition: the timeout is
+          over, or the seconds that the run may train inside a cell where it has no thread (MOE_LAB_BUDGET).
+        """
         require(timeout is None or not math.isnan(timeout), "timeout must be a number of seconds", timeout=timeout)
         self._wake()
         return self._runner.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
 
     def png(self) -> bytes:
-        """Returns the picture on show with its caption drawn in."""
+        """Returns the picture on show as PNG with its caption, which says where the run has not ended."""
         return self._presenter.png()
 
     def close(self) -> None:
@@ -248,6 +276,9 @@ class Lab(Definition):
                 self.screen.close()
                 self.picture.close()
             self._presenter.record = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({arguments(self._board.needed(self.values))})"
 
     def _ipython_display_(self) -> None:
         if self._runner.threaded:
@@ -287,11 +318,14 @@ class Lab(Definition):
         self._presenter.touched = True
         self._wake()
 
-    def _page_said(self, what: str, record: int | None = None) -> None:
+    def _page_said(self, what: str, *about: Any) -> None:
         """Takes what a page says: see `Screen.listen`."""
         if what == "chosen":
+            (record,) = about
             self._touch()
             self._runner.scrub(None if record is None else self._runner.records.index(record))
+        elif what == "unread":
+            self.controls.explain(self._board.unread(*about))
         elif what == "want":
             self._runner.fill()
         elif what == "redraw":

@@ -232,7 +232,10 @@ function walk(event) {
 
 /** Fills the page with what does not change, and lets it hear its visitor. */
 function open() {
-  board = new Board(PHASE, find("knobs"), find("others"), (said) => change(-1, said));
+  board = new Board(PHASE, find("knobs"), find("others"), (said) => change(-1, said), (said) => {
+    view.said = said;
+    draw();
+  });
   for (let number = 0; number < CREW; number++) {
     /** @type {Member} */
     const member = { job: null, tell: connected((message) => hear(member, message)) };
