@@ -117,7 +117,7 @@ def token_count(before: Experts, after: Experts, statistics: Statistics) -> Scor
     if received.shape[1] > 1 and bool(same.any()):
         raise UndefinedCriterionError(
             "token counts are undefined as a criterion where all experts receive equally many tokens, as they do where "
-            f"each chooses l: let tokens choose, or take another criterion; got trials {same.nonzero()[:, 0].tolist()}"
+            f"each chooses l: let tokens choose, or take another criterion: got equal counts {_in_trials(same)}"
         )
     return received
 
@@ -196,6 +196,11 @@ def _check_routers_moved(before: Experts, after: Experts) -> None:
     if bool(unmoved.any()):
         raise UndefinedCriterionError(
             "the change of the routers is undefined where no router has moved (with l=1 each gate is 1 and "
-            "its gradient is 0; with eta_r=0 the routers do not learn): choose l >= 2 and eta_r > 0; got "
-            f"trials {unmoved.nonzero()[:, 0].tolist()}"
+            "its gradient is 0; with eta_r=0 the routers do not learn): choose l >= 2 and eta_r > 0: got "
+            f"routers that have not moved {_in_trials(unmoved)}"
         )
+
+
+def _in_trials(which: Tensor) -> str:
+    """Returns how many trials are meant, in words."""
+    return f"in {int(which.sum())} of {len(which)} trials" if len(which) > 1 else "in the one trial"

@@ -1,4 +1,4 @@
-"""Numbers that are typed in a Lab and in the table of scores: read whole, with a comma as a point, or refused in words."""
+"""Numbers typed in a Lab and in the table of scores: read whole, with a comma as a point, or refused in words."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.browser.driver import NotebookPage, write_notebook
 pytestmark = pytest.mark.browser
 
 Opened = Callable[..., NotebookPage]
-READ = {"0,7": 0.7, "\u22120,5": 0.0, "1.25": 1.25, ",5": 0.5, "1e0": 1.0}
-"""What is typed for the gap of the blobs, which is 0 at least, and what it is."""
+READ = {"0,7": 0.7, "1.25": 1.25, "0,123": 0.123, ",5": 0.5, "1e0": 1.0}
+"""What is typed for the gap of the blobs, and what it is."""
 UNREAD = ("0,7,1", "0.7abc", "1.000,5", "1/2")
 
 
@@ -30,6 +30,10 @@ def test_a_sliders_number_is_read_whole_or_not_at_all(opened: Opened) -> None:
         said = f"gap (g) stays at 1.0: it must be a number: got '{text}'"
         page.until(lambda said=said: page.said() == said, f"not said of {text}")
         assert page.readout("g ·") == 1.0 and page.ask("lab.values['gap']") == "1.0"
+    page.type("g ·", "\u22120,5")
+    page.until(
+        lambda: page.said() == "gap (g) is now 0.0: its slider goes from 0 to 4", "not said of what is too small"
+    )
     for text in ("1,5", "1,000", "25.5", "7x"):
         page.type("N", text)
         said = f"samples (N) stays at 80: it must be a whole number: got '{text}'"
@@ -55,9 +59,9 @@ def test_a_sliders_number_is_read_whole_or_not_at_all(opened: Opened) -> None:
 def test_a_slider_tells_its_number_as_it_is_written(opened: Opened) -> None:
     page = opened("TinyLab", epochs=10, gap=0.0)
     page.wait_for_end()
+    handle = page.slider("g ·")
     for shown in ("0.1", "0.2", "0.3", "0.4"):
         page.press("g ·", "ArrowRight")
-        handle = page.slider("g ·")
         page.until(lambda shown=shown: handle.get_attribute("aria-valuetext") == shown, f"not {shown}")
     page.type("g ·", "0,125")
     page.until(lambda: handle.get_attribute("aria-valuetext") == "0.125", "a typed number is rounded")

@@ -38,6 +38,8 @@ class RoutingTable(w.VBox):
     """
 
     title = "Routing by hand"
+    page: Tended | None = None
+    """Looks after the controls in the page; None until the table is made."""
 
     def __init__(self, powers: ArrayLike) -> None:
         table = np.asarray(powers, dtype=float)
@@ -53,8 +55,8 @@ class RoutingTable(w.VBox):
         self._make_widgets(experts, patches)
         no_null(self.box)
         heard_at_once(self.box)
-        whole = [one.description for one in (self.kept, self.picked, self.seed, *chain(*self.entries))]
-        self.page = Tended(title=self.title, whole=whole)
+        self._whole = [one.description for one in (self.kept, self.picked, self.seed, *chain(*self.entries))]
+        self.page = Tended(title=self.title, whole=self._whole)
         self.page.on_msg(self._page_said)
         heard_at_once(self.page)
         self._update()
@@ -104,9 +106,10 @@ class RoutingTable(w.VBox):
                 one.value = int(number)
 
     def close(self) -> None:
-        """Frees the widgets."""
-        close_all(self.page)
-        close_all(self.box)
+        """Frees the widgets. One that was refused has none, and closes itself all the same."""
+        if self.page is not None:
+            close_all(self.page)
+            close_all(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.powers.astype(int).tolist()})"
@@ -164,7 +167,7 @@ class RoutingTable(w.VBox):
         if message["kind"] == "hello" and self.page not in self.children:
             self.children = [*self.children, self.page]
         elif message["kind"] == "unread":
-            kind = BOTH["WHOLE" if message["label"] in self.page.whole else "NUMBER"]
+            kind = BOTH["WHOLE" if message["label"] in self._whole else "NUMBER"]
             about = {"title": message["label"], "value": self._value(message["label"]), "kind": kind}
             self._say(f"{BOTH['UNREAD'].format(**about, text=brief(message['text']))}. {self.sentence}")
 

@@ -165,7 +165,9 @@ class Controls:
         """Makes the widgets that steer the run."""
         self.play = w.Button(description="Pause", icon="pause")
         self.step = w.Button(description="Step", icon="step-forward", tooltip="Train for one step and stop")
-        self.reset = w.Button(description="Reset", icon="undo", tooltip="Train again from step 0")
+        self.reset = w.Button(
+            description="Reset", icon="undo", tooltip="Go back to step 0; a Lab that is held stays so"
+        )
         self._moves = box([self.play, self.step, self.reset], "moe-lab-bar")
         self.pin = w.ToggleButton(
             description="Pin", icon="thumb-tack", tooltip="Keep these curves, dotted, to compare with the next run"

@@ -333,6 +333,22 @@ class KnobBoard:
         }
         return {name, *self._move(followers, after)}, rule
 
+    def typed(self, label: str, number: float) -> tuple[str, str]:
+        """Puts the slider with a label at a number that was typed beside it, with steps as fine as that needs.
+
+        Returns:
+          The knob's name, to go on as where a user has moved it; and why it stands elsewhere, where it does.
+        """
+        knob = next(knob for knob in self._knobs if knob.label == label)
+        widget, present = self._widgets[knob.name], self._values[knob.name]
+        nearest = min(max(number, widget.min), widget.max)
+        value = int(nearest) if knob.whole else _rounded(float(nearest))
+        with self._own_moves():
+            self._move_widget(knob.name, value)
+        stands = "stays at" if value == present else "is now"
+        rule = f"{knob.title} {stands} {value}: its slider goes from {widget.min:.6g} to {widget.max:.6g}"
+        return knob.name, "" if nearest == number else rule
+
     def unread(self, label: str, text: str) -> str:
         """Returns the sentence on a text that was typed for a number and cannot be read as one."""
         knob = next((knob for knob in self._knobs if knob.label == label), None)

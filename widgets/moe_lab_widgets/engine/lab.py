@@ -40,6 +40,9 @@ from moe_lab_widgets.engine.threads import available, headless
 from moe_lab_widgets.frames.recording import MOST_FRAMES, Recording
 from moe_lab_widgets.frames.screen import Screen
 
+HELD = "Held at step 0, as before: press Play to train, or Step for one step."
+"""What Reset says of a Lab that is held."""
+
 
 class Lab(Definition, w.VBox):
     """Sliders, a run and its picture. An error of a callback is shown in words, kept, and raised again by `wait()`.
@@ -55,6 +58,9 @@ class Lab(Definition, w.VBox):
       ValueError: a value names no knob, or its knob cannot take it.
     """
 
+    _closed = True
+    """Until it is made, there is nothing to close: a widget closes itself where its values were refused, too."""
+
     @checked
     def __init__(self, /, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
         self.scale = 1.5 if projector else 1.0
@@ -64,7 +70,7 @@ class Lab(Definition, w.VBox):
         self.check_view(self.values)
         super().__init__()
         self.headless = headless()
-        self._closed = self._used = False
+        self._used = False
         self.picture = self.make_picture(self.values)
         self.screen = Screen(self.picture, self.title)
         self.controls = Controls(
@@ -103,6 +109,7 @@ class Lab(Definition, w.VBox):
         self._runner.frames = self.frames
         self._runner.set_pace(SPEEDS[self.speed])
         self._listen()
+        self._closed = False
         self._runner.restart()
 
     # ---- reading ----
@@ -302,7 +309,7 @@ class Lab(Definition, w.VBox):
             "knob": self._knob_moved,
             "play": touched(self._play_pressed),
             "step": touched(self.step),
-            "reset": self.reset,
+            "reset": self._reset_pressed,
             "pin": touched(self._pin),
             "speed": lambda name: self._runner.set_pace(SPEEDS[name]),
             "story": self._story_chosen,
@@ -324,6 +331,11 @@ class Lab(Definition, w.VBox):
             (record,) = about
             self._touch()
             self._runner.scrub(None if record is None else self._runner.records.index(record))
+        elif what == "typed":
+            name, rule = self._board.typed(*about)
+            self._knob_moved(name)
+            if rule:
+                self.controls.explain(rule)
         elif what == "unread":
             self.controls.explain(self._board.unread(*about))
         elif what == "want":
@@ -359,6 +371,11 @@ class Lab(Definition, w.VBox):
             self._update(changed)
         if rule:
             self.controls.explain(rule)
+
+    def _reset_pressed(self) -> None:
+        self.reset()
+        if not self.playing:
+            self.controls.explain(HELD)
 
     def _play_pressed(self) -> None:
         """Plays what is there again in the page at the end or at an earlier record; else holds the run or continues."""
@@ -417,6 +434,8 @@ class Lab(Definition, w.VBox):
         self._runner.refresh_view()
 
     def _set_playing(self, playing: bool) -> None:
+        if playing and HELD in self.controls.see.value:
+            self.controls.explain("")
         self._runner.play(playing)
         self._presenter.show_playing(self._runner)
 

@@ -32,8 +32,8 @@ class View(anywidget.AnyWidget):
     Messages to the page: "frame" with a piece of the stream, "tick" (to be answered at once), "choose" (a record to
     show), "replay" (plays what it has, or stops), "download" with a file.
     From the page: "hello" (it knows nothing), "ack", "hidden", "visible", "chosen" (a record), "want" (the frames that
-    it lacks), "away" (no view of it is on screen, and none has been), "here" (one is), "failed", "unread" (a text that
-    was typed for a number).
+    it lacks), "away" (no view of it is on screen, and none has been), "here" (one is), "failed", "typed" (a number
+    beside a slider), "unread" (a text that was typed for a number).
     """
 
     _esm = module_source()
@@ -260,7 +260,7 @@ class Screen:
 
         Args:
           listener: told "redraw", "ready" (frames may be sent again), "want", "away", "here", "chosen" (with a
-            record's number, or None), or "unread" (with the label of a control and the text typed there).
+            record's number, or None), "typed" or "unread" (with the label of a control, and the number or the text).
         """
         with self._taking:
             self._listener = listener
@@ -306,6 +306,8 @@ class Screen:
             self._tell("here")
         elif kind == "want":
             self._tell("want")
+        elif kind == "typed":
+            self._tell("typed", str(message["label"]), float(message["number"]))
         elif kind == "unread":
             self._tell("unread", str(message["label"]), str(message["text"]))
         elif kind == "failed":

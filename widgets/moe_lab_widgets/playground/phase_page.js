@@ -202,7 +202,7 @@ function change(story, said, playing = !CALM) {
   begin(playing);
   const { map } = view;
   const small = map.trials > map.first ? say("SMALL", { first: map.first }) : "";
-  const experts = training === "joint" ? board.values.experts : DECLARED.theme.classes.length;
+  const experts = say(training === "joint" ? "JOINT_EXPERTS" : "OWN_EXPERTS", { experts: board.values.experts });
   find("trained").textContent = say("TRAINED", { training, experts, trials: map.trials, small });
 }
 

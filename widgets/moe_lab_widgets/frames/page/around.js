@@ -63,14 +63,22 @@ function hearNumbers(model, inside) {
   const write = (place, text) => { if (place.matches("input")) place.value = text; else place.textContent = text; };
   const labelOf = (place) => place.closest(".jupyter-widgets")?.querySelector(".widget-label")?.textContent.trim() ?? "";
   const read = (place) => numberIn(textOf(place), model.get("whole").includes(labelOf(place)));
+  const before = new WeakMap(); // what stood in a place before it was typed in
+  const began = (event) => { const place = field(event); if (place) before.set(place, textOf(place)); };
   const taken = (event) => {
     const place = field(event);
     if (!place) return;
-    const text = textOf(place), number = read(place);
+    const text = textOf(place), number = read(place), input = place.matches("input"), label = labelOf(place);
+    if (text === before.get(place)) return;
     if (Number.isNaN(number)) {
+      write(place, input ? before.get(place) ?? "" : "");
+      if (text.trim()) model.send({ kind: "unread", label, text: text.trim().slice(0, 40) });
+    } else if (input) write(place, String(number));
+    else { // the kernel makes the slider's steps as fine as the number; until then ipywidgets puts its own value back
       write(place, "");
-      if (text.trim()) model.send({ kind: "unread", label: labelOf(place), text: text.trim().slice(0, 40) });
-    } else if (String(number) !== text) write(place, String(number));
+      model.send({ kind: "typed", label, number });
+    }
+    before.set(place, textOf(place));
   };
   const key = (event) => {
     const place = field(event);
@@ -85,7 +93,7 @@ function hearNumbers(model, inside) {
     const place = field(event);
     if (place?.matches("input") && (Number.isNaN(read(place)) || /[.,]0*$/.test(place.value))) event.stopImmediatePropagation();
   };
-  const heard = { blur: taken, change: taken, keydown: key, keypress: key, input: typing };
+  const heard = { focus: began, blur: taken, change: taken, keydown: key, keypress: key, input: typing };
   for (const [kind, hear] of Object.entries(heard)) window.addEventListener(kind, hear, true);
   return () => { for (const [kind, hear] of Object.entries(heard)) window.removeEventListener(kind, hear, true); };
 }
