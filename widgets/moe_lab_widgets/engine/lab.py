@@ -21,30 +21,25 @@ import ipywidgets as w
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
-from moe_lab.core.errors import InputError
 from moe_lab_widgets.drawing.picture import drawing_lock
-from moe_lab_widgets.drawing.words import unended
+from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone, guarded, heard_at_once, widgets_lock
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
-from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.device import offered
-from moe_lab_widgets.engine.files import dataset_bytes, with_suffix, write_whole
 from moe_lab_widgets.engine.host import Outcome
-from moe_lab_widgets.engine.knobs import KnobBoard, arguments
-from moe_lab_widgets.engine.linking import Link, link_of
+from moe_lab_widgets.engine.kept import Kept
+from moe_lab_widgets.engine.knobs import arguments
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.presenter import Presenter
-from moe_lab_widgets.engine.recording import page_of, recording_of
 from moe_lab_widgets.engine.runner import Runner
 from moe_lab_widgets.engine.threads import available, headless
-from moe_lab_widgets.frames.recording import MOST_FRAMES, Recording
 from moe_lab_widgets.frames.screen import Screen
 
 HELD = "Held at step 0, as before: press Play to train, or Step for one step."
 """What Reset says of a Lab that is held."""
 
 
-class Lab(Definition, w.VBox):
+class Lab(Kept, w.VBox):
     """Sliders, a run and its picture. An error of a callback is shown in words, kept, and raised again by `wait()`.
 
     It is a box of widgets, and can stand in other boxes, tabs and accordions of ipywidgets.
@@ -204,55 +199,6 @@ class Lab(Definition, w.VBox):
         self._pin(False)
 
     @checked
-    def save_picture(self, path: str | Path) -> Path:
-        """Writes the picture with its caption as PNG, atomically; one of a run that has not ended says so."""
-        return write_whole(with_suffix(path, ".png"), self.png())
-
-    @checked
-    def save_data(self, path: str | Path) -> Path:
-        """Writes everything recorded as netCDF (.nc) or JSON (.json), atomically.
-
-        Where the run has not ended, the attribute `unfinished` says so.
-        """
-        path = with_suffix(path, ".nc", ".json")
-        records = self.records
-        if not records:
-            raise InputError("there is nothing to save yet: the run has recorded nothing")
-        data = self.data(records)
-        if not self.finished:
-            data.attrs["unfinished"] = unended(self.progress(records[-1]))
-        return write_whole(path, dataset_bytes(data, path.suffix))
-
-    @checked
-    def export(self, path: str | Path) -> Path:
-        """Writes the run on show as one HTML page that plays without a kernel or a network, atomically.
-
-        The last frame of a run that has not ended says so.
-        """
-        path = with_suffix(path, ".html", ".htm")
-        with self.screen.for_a_file(self.record) as picture:
-            page = page_of(self, picture, self.records, self._presenter.values, self.screen.shown, self.finished)
-        return write_whole(path, page)
-
-    @checked
-    def link(self, site: str | None = None) -> Link:
-        """Returns code that makes a Lab with these values, and an address that opens this run, or the nearest recorded.
-
-        Args:
-          site: where the course's pages are; the repository's own pages when None.
-        """
-        values = {name: value for name, value in self.values.items() if name != "device"}
-        return link_of(type(self), values, self._board.needed(values), site, getattr(self, "own", {}))
-
-    @checked
-    def recording(self, most: int = MOST_FRAMES) -> Recording:
-        """Returns the run on show as a recording of at most `most` frames."""
-        require(most >= 2, "most must be at least 2", most=most)
-        with self.screen.for_a_file(self.record) as picture:
-            values, shown = self._presenter.values, self.screen.shown
-            return recording_of(self, picture, self.records, values, shown, most, ended=self.finished)
-
-    @checked
     def wait(self, timeout: float | None = None) -> Outcome:
         """Waits until the run has ended, is held or has failed, and raises a stored error.
 
@@ -266,10 +212,6 @@ class Lab(Definition, w.VBox):
         require(timeout is None or not math.isnan(timeout), "timeout must be a number of seconds", timeout=timeout)
         self._wake()
         return self._runner.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
-
-    def png(self) -> bytes:
-        """Returns the picture on show as PNG with its caption, which says where the run has not ended."""
-        return self._presenter.png()
 
     def close(self) -> None:
         """Stops the run and frees the thread, the widgets and the records."""

@@ -10,11 +10,12 @@ from typing import Any
 from moe_lab.core.devices import CPU, choose, device_word
 from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.drawing.words import told, unended
+from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import alone, message
 from moe_lab_widgets.engine.controls import FASTEST, Controls
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
-from moe_lab_widgets.engine.knobs import RARELY, KnobBoard
+from moe_lab_widgets.engine.knobs import RARELY
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.frames.screen import Screen
 
