@@ -29,7 +29,7 @@ WHERE: Mapping[str, tuple[Mapping[str, Any], ...]] = {
 """Further settings, beside the small ones, in which marks appear."""
 NAMED: Mapping[tuple[str, str], str] = {
     ("RouterAlignmentLab", "thick"): "mixture, median",
-    ("PhaseTransitionLab", "dashed"): "l\\*",
+    ("PhaseTransitionLab", "pale"): "ShareMap",
     ("RoutingChoicesLab", "×"): "a patch without a place",
     ("RoutingChoicesLab", "framed"): "the patch that decides",
     ("RoutingChoicesLab", "dashed"): "line",

@@ -84,7 +84,7 @@ function hearNumbers(model, inside) {
     const place = field(event);
     if (!place) return;
     const input = place.matches("input");
-    if (event.type === "keypress" && input) event.stopImmediatePropagation(); // which drops a point or a comma
+    if (event.type !== "keydown" && input) event.stopImmediatePropagation(); // ipywidgets would drop points and commas
     if (event.type !== "keydown") return;
     if (event.key === "Enter" && !input) taken(event);
     if (input && (event.key === "ArrowUp" || event.key === "ArrowDown")) { event.preventDefault(); stepped(place, event.key === "ArrowUp"); }
@@ -93,7 +93,7 @@ function hearNumbers(model, inside) {
     const place = field(event);
     if (place?.matches("input") && (Number.isNaN(read(place)) || /[.,]0*$/.test(place.value))) event.stopImmediatePropagation();
   };
-  const heard = { focus: began, blur: taken, change: taken, keydown: key, keypress: key, input: typing };
+  const heard = { focus: began, blur: taken, change: taken, keydown: key, keypress: key, keyup: key, input: typing };
   for (const [kind, hear] of Object.entries(heard)) window.addEventListener(kind, hear, true);
   return () => { for (const [kind, hear] of Object.entries(heard)) window.removeEventListener(kind, hear, true); };
 }
