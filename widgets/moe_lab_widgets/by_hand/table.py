@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from itertools import chain
+from typing import Any
 
 import ipywidgets as w
 import numpy as np
@@ -162,19 +163,21 @@ class RoutingTable(w.VBox):
             "moe-lab",
         )
 
-    def _page_said(self, _: object, message: dict[str, str], buffers: object) -> None:
+    def _page_said(self, _: object, message: dict[str, Any], buffers: object) -> None:
         """Takes what a page says: that it can look after the controls, or that a text is no number."""
         if message["kind"] == "hello" and self.page not in self.children:
             self.children = [*self.children, self.page]
         elif message["kind"] == "unread":
-            kind = BOTH["WHOLE" if message["label"] in self._whole else "NUMBER"]
-            about = {"title": message["label"], "value": self._value(message["label"]), "kind": kind}
-            self._say(f"{BOTH['UNREAD'].format(**about, text=brief(message['text']))}. {self.sentence}")
+            self._refuse(str(message["label"]), str(message["text"]), message.get("back"))
 
-    def _value(self, label: str) -> float:
-        """Returns the number in a place by its label."""
+    def _refuse(self, label: str, text: str, back: float | None) -> None:
+        """Puts a number back to what it was before a text was typed, whose first digit may have been heard."""
         places = (self.kept, self.picked, self.noise, self.seed, *chain(*self.entries))
-        return next(one.value for one in places if one.description == label)
+        place = next(one for one in places if one.description == label)
+        if back is not None:
+            place.value = type(place.value)(back)
+        about = {"title": label, "value": place.value, "kind": BOTH["WHOLE" if label in self._whole else "NUMBER"]}
+        self._say(f"{BOTH['UNREAD'].format(**about, text=brief(text))}. {self.sentence}")
 
     @alone
     def _update(self) -> None:

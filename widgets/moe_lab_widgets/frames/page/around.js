@@ -72,7 +72,7 @@ function hearNumbers(model, inside) {
     if (text === before.get(place)) return;
     if (Number.isNaN(number)) {
       write(place, input ? before.get(place) ?? "" : "");
-      if (text.trim()) model.send({ kind: "unread", label, text: text.trim().slice(0, 40) });
+      if (text.trim()) model.send({ kind: "unread", label, text: text.trim().slice(0, 40), back: numberIn(before.get(place) ?? "") });
     } else if (input) write(place, String(number));
     else { // the kernel makes the slider's steps as fine as the number; until then ipywidgets puts its own value back
       write(place, "");
