@@ -36,15 +36,15 @@ _own = _Own()
 class _ThreadedSettings(RcParams):
     """matplotlib's settings, which look different to a thread within `fixed_style()`."""
 
-    def _here(self, key: str) -> dict[str, Any] | None:
+    def _here(self, key: Any) -> dict[str, Any] | None:
         """Returns where this thread has a setting of its own; None if it has none."""
         return _own.style if self is _user and _own.style is not None and key in _own.style else None
 
-    def _get(self, key: str) -> Any:
+    def _get(self, key: Any) -> Any:
         here = self._here(key)
         return super()._get(key) if here is None else here[key]
 
-    def _set(self, key: str, val: Any) -> None:
+    def _set(self, key: Any, val: Any) -> None:
         here = self._here(key)
         if here is None:
             super()._set(key, val)
@@ -59,7 +59,9 @@ class _ThreadedSettings(RcParams):
             self._set(key, value)
 
 
-_DEFAULTS = {key: value for key, value in dict.items(matplotlib.rcParamsDefault) if not key.startswith("backend")}
+_DEFAULTS: dict[str, Any] = {
+    str(key): value for key, value in dict.items(matplotlib.rcParamsDefault) if not key.startswith("backend")
+}
 """matplotlib's own settings, without the backend: where figures appear is no style."""
 
 

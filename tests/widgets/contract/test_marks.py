@@ -108,7 +108,7 @@ def test_each_kind_of_mark_changes_pixels(case: Case, make: Make) -> None:
             lab.picture.show(lab.records[index])
             look(lab, found)
     hidden = sorted(kind for kind, changes in found.items() if not changes)
-    assert hidden == [], f"{case.name} draws what nobody sees"
+    assert hidden == [], f"{case.name} draws what nobody sees: {hidden}"
     for (named, word), artist in NAMED.items():
         if named == case.name:
             assert word in told, f"no panel of {case.name} speaks of {word!r} any more"

@@ -165,8 +165,8 @@ class RoutingTable(w.VBox):
 
     def _page_said(self, _: object, message: dict[str, Any], buffers: object) -> None:
         """Takes what a page says: that it can look after the controls, or that a text is no number."""
-        if message["kind"] == "hello" and self.page not in self.children:
-            self.children = [*self.children, self.page]
+        if message["kind"] == "hello" and self.page not in self.box.children:
+            self.box.children = [*self.box.children, self.page]
         elif message["kind"] == "unread":
             self._refuse(str(message["label"]), str(message["text"]), message.get("back"))
 

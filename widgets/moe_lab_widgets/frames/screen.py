@@ -40,7 +40,7 @@ class View(anywidget.AnyWidget):
     stage = traitlets.Dict().tag(sync=True)
     title = traitlets.Unicode().tag(sync=True)
     tips = traitlets.Dict().tag(sync=True)
-    whole = traitlets.List().tag(sync=True)
+    whole: Any = traitlets.List().tag(sync=True)
     """The labels of controls that take whole numbers alone."""
 
 
@@ -50,7 +50,7 @@ class Tended(anywidget.AnyWidget):
     _esm = tended_source()
     title = traitlets.Unicode().tag(sync=True)
     tips = traitlets.Dict().tag(sync=True)
-    whole = traitlets.List().tag(sync=True)
+    whole: Any = traitlets.List().tag(sync=True)
 
 
 class Screen:
