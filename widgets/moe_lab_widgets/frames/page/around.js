@@ -69,7 +69,7 @@ function hearNumbers(model, inside) {
     const place = field(event);
     if (!place) return;
     const text = textOf(place), number = read(place), input = place.matches("input"), label = labelOf(place);
-    if (text === before.get(place)) return;
+    if (text === before.get(place) || place.closest("[inert]")) return; // without a kernel nothing puts the number back
     if (Number.isNaN(number)) {
       write(place, input ? before.get(place) ?? "" : "");
       if (text.trim()) model.send({ kind: "unread", label, text: text.trim().slice(0, 40), back: numberIn(before.get(place) ?? "") });
@@ -78,7 +78,7 @@ function hearNumbers(model, inside) {
       write(place, "");
       model.send({ kind: "typed", label, number });
     }
-    before.set(place, textOf(place));
+    setTimeout(() => before.set(place, textOf(place))); // once ipywidgets has put its value back
   };
   const key = (event) => {
     const place = field(event);
