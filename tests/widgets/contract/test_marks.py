@@ -69,6 +69,15 @@ def marks(lab: Any) -> Iterator[tuple[Kind, Any]]:
                     yield (laid.number, "furniture", name(artist)), artist
 
 
+def below_equal_ones(lab: Any, hidden: list[Any]) -> bool:
+    """Whether these are lines all of whose points are those of other lines, as where two rules prune the same."""
+    others = [one for _, one in marks(lab) if isinstance(one, Line2D) and one not in hidden]
+    places = {tuple(place) for one in others for place in np.round(one.get_xydata(), 9).tolist()}
+    return all(isinstance(one, Line2D) for one in hidden) and all(
+        tuple(place) in places for one in hidden for place in np.round(one.get_xydata(), 9).tolist()
+    )
+
+
 def look(lab: Any, found: dict[Kind, bool]) -> None:
     """Notes of each kind of mark that has something to show whether the picture is another one without it.
 
@@ -81,7 +90,7 @@ def look(lab: Any, found: dict[Kind, bool]) -> None:
     whole = pixels(lab)
     for kind, artists in kinds.items():
         _show(lab, kind, artists, False)
-        found[kind] = not np.array_equal(pixels(lab), whole)
+        found[kind] = not np.array_equal(pixels(lab), whole) or below_equal_ones(lab, artists)
         _show(lab, kind, artists, True)
 
 
