@@ -113,8 +113,8 @@ def kind_of(lab: str) -> Any:
 
 def complete(lab: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the value of every knob: those that are left out take their defaults, or follow the others."""
+    from moe_lab_widgets.engine.board import KnobBoard
     from moe_lab_widgets.engine.callbacks import OwnMoves
-    from moe_lab_widgets.engine.knobs import KnobBoard
 
     return KnobBoard(lab, kind_of(lab).knobs, values, OwnMoves()).values
 

@@ -13,6 +13,7 @@ from pydantic import ConfigDict, ValidationError
 
 from moe_lab.core.errors import InputError
 from moe_lab.core.knobs import ParameterSet, knob
+from moe_lab.core.scalars import python_of
 from moe_lab.core.sentences import MOST, brief, sentence, shown, symbols_in, together
 from moe_lab.core.signatures import describe
 from moe_lab.core.words import with_article
@@ -75,7 +76,7 @@ class Config(ParameterSet):
 
     def __init__(self, /, **values: Any) -> None:
         try:
-            super().__init__(**values)
+            super().__init__(**{name: python_of(value) for name, value in values.items()})
         except ValidationError as error:
             problems = error.errors()
             wrong = ConfigError(together(list(dict.fromkeys(sentence(type(self), problem) for problem in problems))))

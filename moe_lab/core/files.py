@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from moe_lab.core.errors import InputError, OperationError
+from moe_lab.core.scalars import python_of
 from moe_lab.core.sentences import brief
 
 if TYPE_CHECKING:
@@ -151,9 +152,8 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, np.ndarray):
+    value = python_of(value)
+    if isinstance(value, np.ndarray) or hasattr(value, "detach"):  # of torch
         return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None

@@ -8,6 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from moe_lab.core.scalars import python_of
+
 
 def titled(name: str, symbol: str) -> str:
     """Returns a parameter's name with its symbol, as in "patches_per_expert (l)"."""
@@ -33,6 +35,10 @@ class Knob:
     unit: str = ""
     slider: tuple[float, float, float] | None = None
     choices: tuple[Any, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("default", "low", "high", "slider", "choices"):
+            object.__setattr__(self, name, python_of(getattr(self, name)))
 
     @property
     def label(self) -> str:

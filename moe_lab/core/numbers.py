@@ -101,13 +101,6 @@ def without_losses(name: str, values: Any) -> Any:
     return values
 
 
-def plain_number(value: Any) -> Any:
-    """Returns a NumPy number as a Python one, a float narrower than 64 bits as the decimal that it prints."""
-    if isinstance(value, np.floating) and value.dtype.itemsize < 8:
-        return float(str(value))
-    return value.item() if isinstance(value, np.generic) else value
-
-
 # --- conversion -------------------------------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ import torch
 from moe_lab import __version__
 from moe_lab.core.config import Config, require
 from moe_lab.core.devices import device_label
-from moe_lab.core.numbers import plain_number
+from moe_lab.core.scalars import python_of
 
 if TYPE_CHECKING:
     import xarray
@@ -31,10 +31,10 @@ def origin(*, call: str, config: Any, seed: int, device: torch.device | str, pap
       paper: its key, and the place in it: "chen2022, table 3".
     """
     return {
-        **more,
+        **{name: python_of(value) for name, value in more.items()},
         "call": call,
         "config": json.dumps(config),
-        "seed": seed,
+        "seed": python_of(seed),
         "device": device if isinstance(device, str) else device_label(device),
         "version": __version__,
         "paper": paper,
@@ -76,12 +76,12 @@ def code(value: Any) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Converts NumPy numbers, paths and sequences of them to Python types whose repr is code."""
+    """Converts numbers of NumPy and torch, paths and sequences of them to Python types whose repr is code."""
+    if isinstance(value, np.ndarray | torch.Tensor) and value.ndim:
+        value = value.tolist()
     if isinstance(value, tuple | list):
         return tuple(plain(item) for item in value)
-    if isinstance(value, np.generic):
-        return plain_number(value)
-    return str(value) if isinstance(value, PurePath) else value
+    return str(value) if isinstance(value, PurePath) else python_of(value)
 
 
 def described(array: np.ndarray) -> dict[str, Any]:
@@ -92,7 +92,8 @@ def described(array: np.ndarray) -> dict[str, Any]:
 
 def as_tuple(values: Any) -> tuple[Any, ...]:
     """Returns one value or several as a tuple of plain values."""
-    several = values if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else [values]
+    values = plain(values)
+    several = values if isinstance(values, Sequence) and not isinstance(values, str) else [values]
     return tuple(plain(value) for value in several)
 
 

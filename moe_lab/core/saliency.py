@@ -20,7 +20,7 @@ from torch import Tensor
 
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
-from moe_lab.core.numbers import plain_number
+from moe_lab.core.scalars import python_of
 
 Scores = Float[Tensor, "T k"]
 _SLACK = 1e-9  # so that .3 of 10 is 3 despite rounding
@@ -120,7 +120,7 @@ def token_count(before: Experts, after: Experts, statistics: Statistics) -> Scor
     if received.shape[1] > 1 and bool(same.any()):
         raise UndefinedCriterionError(
             "token counts are undefined as a criterion where all experts receive equally many tokens, as they do where "
-            f"each chooses l: let tokens choose, or take another criterion; got trials {same.nonzero()[:, 0].tolist()}"
+            f"each chooses l: let tokens choose, or take another criterion: got equal counts {_in_trials(same)}"
         )
     return received
 
@@ -201,7 +201,7 @@ def pruned_count(share: Any, size: int, called: str = "share") -> int:  # any: w
     Raises:
       ValueError: the share is not in [0, 1).
     """
-    given = plain_number(share)
+    given = python_of(share)
     real = isinstance(given, Real | Decimal) and not isinstance(given, bool)
     require(real and 0 <= given < 1, f"{called} must be at least 0 and less than 1", **{called: share})
     return min(size - 1, math.floor(float(given) * size + _SLACK))
@@ -220,6 +220,11 @@ def _check_routers_moved(before: Experts, after: Experts) -> None:
     if bool(unmoved.any()):
         raise UndefinedCriterionError(
             "the change of the routers is undefined where no router has moved (with l=1 each gate is 1 and "
-            "its gradient is 0; with eta_r=0 the routers do not learn): choose l >= 2 and eta_r > 0; got "
-            f"trials {unmoved.nonzero()[:, 0].tolist()}"
+            "its gradient is 0; with eta_r=0 the routers do not learn): choose l >= 2 and eta_r > 0: got "
+            f"routers that have not moved {_in_trials(unmoved)}"
         )
+
+
+def _in_trials(which: Tensor) -> str:
+    """Returns how many trials are meant, in words."""
+    return f"in {int(which.sum())} of {len(which)} trials" if len(which) > 1 else "in the one trial"

@@ -13,6 +13,7 @@ from matplotlib.ticker import MultipleLocator
 
 from moe_lab.drawing import theme
 from moe_lab.drawing.scales import percents
+from moe_lab.drawing.style import in_fixed_style
 from moe_lab.patch_routing.plots import MODELS
 
 Results = Mapping[tuple[str, str], xr.Dataset]
@@ -23,6 +24,7 @@ _MARKERS = ("o", "s")  # of the classes
 _TOPS, _HIGH = (124, 400), 200
 
 
+@in_fixed_style
 def draw(results: Results, samples: Mapping[str, int], scale: float = 1.5) -> Figure:
     """Draws the demo.
 

@@ -12,6 +12,7 @@ from matplotlib.patches import FancyBboxPatch
 from matplotlib.textpath import TextPath
 
 from moe_lab.drawing import theme
+from moe_lab.drawing.style import in_fixed_style
 from moe_lab.registry import NOTEBOOKS, THEMES, Notebook
 
 # Pixels.
@@ -153,6 +154,7 @@ class Layout:
         ]
 
 
+@in_fixed_style
 def course_map(notebooks: Sequence[Notebook] = NOTEBOOKS) -> Figure:
     """Draws a band for each theme, a box for each notebook, and an arrow to it from each that it directly needs."""
     layout = Layout(notebooks)

@@ -15,6 +15,7 @@ from moe_lab.core.routing import expert_choice
 from moe_lab.core.trials import stream
 from moe_lab.datasets import digits
 from moe_lab.drawing import theme
+from moe_lab.drawing.style import in_fixed_style
 
 _SIZE, _GAP = 34, 10
 _LEFT, _TOP = 196, 52
@@ -22,6 +23,7 @@ _LANES = (122, 222)
 _BARS = 46
 
 
+@in_fixed_style
 def mixture_diagram(shown: tuple[int, ...] = (4, 0, 6, 1, 8, 1, 3, 0), kept: int = 2, seed: int = 0) -> Figure:
     """Draws a sample of handwritten digits and two experts whose routers are random, as before any training.
 

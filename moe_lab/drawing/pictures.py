@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import xarray as xr
@@ -15,6 +15,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.origins import figure_of
 from moe_lab.drawing import theme
+from moe_lab.drawing.style import in_fixed_style
 
 Draw = TypeVar("Draw", bound=Callable[..., None])
 Head = tuple[float, str, str]
@@ -34,6 +35,7 @@ class Kind:
     height: Callable[[xr.Dataset], int]
     first: int
 
+    @in_fixed_style
     def onto(self, page: Figure, data: xr.Dataset) -> None:
         """Draws a Dataset on an empty page."""
         for number, head in enumerate(self.heads(data), self.first):
@@ -88,6 +90,7 @@ class Pictures:
         """
 
         def kept(draw: Draw) -> Draw:
+            draw = cast(Draw, in_fixed_style(draw))
             tall = height if callable(height) else lambda data: height
             kind = Kind(draw, caption, heads, boxes, tall, first)
             self.kinds.update(dict.fromkeys(places, kind))

@@ -15,12 +15,14 @@ from moe_lab.core.config import require
 from moe_lab.core.words import counted, series
 from moe_lab.drawing import theme
 from moe_lab.drawing.scales import percents
+from moe_lab.drawing.style import in_fixed_style
 
 _MOST = 8
 """Lines that can be told apart."""
 
 
 @checked
+@in_fixed_style
 def curves(
     data: xr.Dataset | Mapping[str, xr.Dataset], measure: str | None = None, axes: Axes | None = None, title: str = ""
 ) -> Figure:

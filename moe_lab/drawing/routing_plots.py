@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike
 from moe_lab.core.config import require
 from moe_lab.core.numbers import finite_array
 from moe_lab.drawing import theme
+from moe_lab.drawing.style import in_fixed_style
 
 _WIDE = 1.5
 """The width of a cell in its heights, so that "dropped" fits under it."""
 
 
+@in_fixed_style
 def gate_table(axes: Axes, gates: ArrayLike, title: str = "") -> None:
     """Draws gates, (experts, patches), as a table; a framed cell is routed, its shade and number are the gate.
 

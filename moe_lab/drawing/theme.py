@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from moe_lab.core.errors import InputError
 from moe_lab.drawing.label_layout import push_apart as push_apart
 from moe_lab.drawing.label_layout import spread as spread
+from moe_lab.drawing.style import in_fixed_style
 
 PAPER = "#FBFAF7"
 """Every picture's ground, never transparent: ink vanishes on a dark page."""
@@ -169,7 +170,11 @@ def tile(role: str, side: int, size: int = 24) -> NDArray[np.uint8]:
 
 
 class Page(Figure):
-    """A figure that shows itself at the end of a notebook's cell, without pyplot."""
+    """A figure that shows itself at the end of a notebook's cell, without pyplot, and is drawn in the one style."""
+
+    __init__ = in_fixed_style(Figure.__init__)
+    draw = in_fixed_style(Figure.draw)
+    savefig = in_fixed_style(Figure.savefig)
 
     def _repr_png_(self) -> bytes:
         made = BytesIO()
@@ -213,6 +218,7 @@ def spot(figure: Figure, x: float, y: float) -> tuple[float, float]:
     return float(x / wide), float(1 - y / high)
 
 
+@in_fixed_style
 def axes(figure: Figure, left: float, top: float, width: float, height: float, **options: Any) -> Axes:
     """Adds Axes in the common style at a place given in pixels from the top left."""
     wide, high = figure.get_size_inches() * BASE_DPI
@@ -220,6 +226,7 @@ def axes(figure: Figure, left: float, top: float, width: float, height: float, *
     return plain(figure.add_axes((x, y, float(width / wide), float(height / high)), **options))
 
 
+@in_fixed_style
 def header(figure: Figure, left: float, number: int, title: str, note: str = "") -> None:
     """A panel's head: its number in a disc, a bold title, and one or two lines in small print.
 
@@ -236,6 +243,7 @@ def header(figure: Figure, left: float, number: int, title: str, note: str = "")
         figure.text(*place, note, color=MUTED, size=SMALL_SIZE, va="top", linespacing=1.35)
 
 
+@in_fixed_style
 def caption(figure: Figure, sentence: str, height: float = 32) -> list[Any]:
     """Draws the caption under a rule at the foot of a figure; returns the artists, so that they can be removed."""
     wide, high = figure.get_size_inches() * BASE_DPI
@@ -259,6 +267,7 @@ def _digit(number: int) -> MarkerStyle:
     return MarkerStyle(f"${number}$")
 
 
+@in_fixed_style
 def expert_head(axes: Axes, number: int, size: float = 15) -> tuple[Line2D, Line2D]:
     """A numbered expert mark: its shape and its number, two artists to move together with `set_data`.
 
@@ -272,6 +281,7 @@ def expert_head(axes: Axes, number: int, size: float = 15) -> tuple[Line2D, Line
     return shape, figure_
 
 
+@in_fixed_style
 def end_labels(
     axes: Axes, labels: Iterable[tuple[float, str, str]], pixels: float = 15, x: float | None = None
 ) -> list[Text]:

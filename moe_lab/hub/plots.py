@@ -16,11 +16,13 @@ from torch import Tensor
 
 from moe_lab.core.saliency import name_of
 from moe_lab.drawing import theme
+from moe_lab.drawing.style import in_fixed_style
 
 _LINES = (("s", (0, (5, 2))), ("^", (0, (1, 1.5))), ("D", (0, (6, 2, 1, 2))), ("v", (0, (3, 3))), ("P", "-"))
 _MAIN = "router-norm-change"
 
 
+@in_fixed_style
 def scores(values: Float[Tensor, " k"], kept: Sequence[int], axes: Axes) -> None:
     """A bar for each expert of a layer: its score, filled where it stays and striped where it is pruned.
 
@@ -38,6 +40,7 @@ def scores(values: Float[Tensor, " k"], kept: Sequence[int], axes: Axes) -> None
     axes.set_xlabel("expert")
 
 
+@in_fixed_style
 def comparison(data: xr.Dataset, axes: Axes) -> None:
     """Accuracy against the number of experts left, a line for each criterion; after fine-tuning, hollow marks.
 

@@ -24,8 +24,8 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
-from moe_lab.core.numbers import plain_number
 from moe_lab.core.origins import as_tuple
+from moe_lab.core.scalars import python_of
 from moe_lab.core.trials import device_labels
 from moe_lab.pruning import criteria as rules
 from moe_lab.pruning.checkpoints import FineTuned
@@ -109,7 +109,7 @@ def criteria(
     several = as_tuple(CRITERIA if criteria is None else criteria)
     chosen = {rules.name_of(one): one for one in several}
     names = tuple(rules.name_of(one) for one in several)
-    axes = checked_axes({"criterion": names, "rho": [float(plain_number(share)) for share in np.atleast_1d(rho)]})
+    axes = checked_axes({"criterion": names, "rho": [float(python_of(share)) for share in np.atleast_1d(rho)]})
     figure = Figure("figure 5", trials, seed, more)
     run = figure.run(start, routing)
     _check(run, axes["criterion"], axes["rho"], fine_tuning_steps)

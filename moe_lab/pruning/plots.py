@@ -22,6 +22,7 @@ from moe_lab.drawing.line_names import Line, name_lines, tied_names
 from moe_lab.drawing.marks import band
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
 from moe_lab.drawing.scales import percents, share_axis
+from moe_lab.drawing.style import in_fixed_style
 from moe_lab.pruning import router_plots
 from moe_lab.pruning.costs import relative
 from moe_lab.pruning.router_plots import GROUPS, TALL, TOP, settings_of, threshold
@@ -101,6 +102,7 @@ def criteria(data: xr.Dataset, axes: Any, chosen: str = "router-norm-change") ->
         pruning_curve(data, panel, bool(tuned), chosen)
 
 
+@in_fixed_style
 def norm_changes(data: xr.Dataset, axes: Axes) -> None:
     """Delta of every expert in every trial, those planted as important apart from the others."""
     theme.plain(axes)
@@ -135,6 +137,7 @@ def norm_changes(data: xr.Dataset, axes: Axes) -> None:
     axes.set_ylabel("Δ, change of the router's norm")
 
 
+@in_fixed_style
 def pruning_curve(data: xr.Dataset, axes: Axes, fine_tuned: bool = False, chosen: str = "router-norm-change") -> None:
     """Median test accuracy against rho, a line for each criterion; the ground is random's range from trial to trial.
 

@@ -14,6 +14,7 @@ from moe_lab.core.words import counted
 from moe_lab.drawing import theme
 from moe_lab.drawing.marks import without_frame
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of
+from moe_lab.drawing.style import in_fixed_style
 
 PICTURES = Pictures("pruning2024")
 GROUPS = ("+", "-")
@@ -118,6 +119,7 @@ def routers(data: xr.Dataset, axes: Any) -> None:
         below.set_xlabel(f"{int((own > 1).sum())} of {count} above 1 along {_pattern_of(group)}")
 
 
+@in_fixed_style
 def router_norms(data: xr.Dataset, axes: Axes) -> None:
     """Figure 3a: the norm of every router after training, in the trial that is shown."""
     theme.plain(axes)

@@ -26,7 +26,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from moe_lab.core.config import require
-from moe_lab.core.numbers import plain_number
 from moe_lab.core.routing import (
     Mask,
     Scores,
@@ -38,6 +37,7 @@ from moe_lab.core.routing import (
     sorted_patches,
     top_mask,
 )
+from moe_lab.core.scalars import python_of
 
 Gates = Literal["softmax", "softmax-before", "sigmoid", "sigmoid-normalised"]
 GATES: tuple[Gates, ...] = get_args(Gates)
@@ -121,7 +121,7 @@ def capacity_of(tokens: int, experts: int, experts_per_token: int, factor: float
     require(bool(0 < factor < math.inf), "factor (c) must be finite and greater than 0", factor=factor)
     for name, value in (("tokens", tokens), ("experts", experts), ("experts_per_token", experts_per_token)):
         require(value >= 1, f"{name} must be at least 1", **{name: value})
-    exact = plain_number(factor) * tokens * experts_per_token / experts
+    exact = python_of(factor) * tokens * experts_per_token / experts
     return tokens if exact >= tokens else max(1, math.ceil(round(exact, 9)))  # a tiny one rounds up to 1, too
 
 

@@ -20,6 +20,7 @@ from moe_lab.drawing import theme
 from moe_lab.drawing.marks import measured, star, trials
 from moe_lab.drawing.pictures import Head, Pictures, panels_of
 from moe_lab.drawing.scales import percents
+from moe_lab.drawing.style import in_fixed_style
 from moe_lab.vision.rotation.live import Sorted
 
 PICTURES = Pictures("pmoe2023", "chen2022")
@@ -129,6 +130,7 @@ def compute(data: xr.Dataset, axes: Axes) -> None:
     theme.end_labels(axes, ends)
 
 
+@in_fixed_style
 def kept_patches(snapshot: Snapshot, axes: Axes, trial: int = 0, example: int = 0, expert: int = 0) -> None:
     """A test image whose object is framed and of which all but the patches that an expert keeps are faded; one Axes.
 
@@ -180,6 +182,7 @@ def controls(data: xr.Dataset, axes: Axes) -> None:
     axes.set_xlabel("model, and its parameters")
 
 
+@in_fixed_style
 def sorting(moment: Sorted, axes: Axes, across: int = 6) -> None:
     """Test images in the bins of the experts that they are sent to at one step; one Axes.
 

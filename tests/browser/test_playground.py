@@ -162,6 +162,40 @@ def test_sliders_move_by_keyboard_and_offer_only_what_fits(show: Open) -> None:
     expect(page.locator("#see")).to_be_empty()
 
 
+TYPED = {"0,7": "0.70", " .5 ": "0.50", "1e0": "1.00", "2": "2.00"}
+UNREAD = ("0,7,1", "0.7abc", "1.000,5", "1/2", "--1")
+
+
+def test_what_is_typed_is_read_whole_or_not_at_all(show: Open) -> None:
+    page = show(calm=True, **SMALL)
+    box = page.locator(".knob:has(#knob-noise) input[inputmode=decimal]")
+    for text, shown in TYPED.items():
+        box.fill(text)
+        box.press("Enter")
+        expect(box).to_have_value(shown)
+        assert slider(page, "noise").get_attribute("aria-valuetext") == shown
+        expect(page.locator("#see")).to_be_empty()
+    for text in UNREAD:
+        box.fill(text)
+        box.press("Enter")
+        expect(page.locator("#see")).to_have_text(f"noise stays at 2: it must be a number: got '{text}'")
+        expect(box).to_have_value("2.00")
+    box.fill("0,72")
+    box.press("Enter")
+    nearest = "This page has no noise = 0.72. It shows 0.7, which is the nearest."
+    expect(page.locator("#see")).to_have_text(nearest)
+    seed = page.locator("#knob-seed")
+    for text in ("1,5", "2.5", "1,000", "7x"):
+        seed.fill(text)
+        seed.press("Enter")
+        expect(page.locator("#see")).to_have_text(f"seed stays at 0: it must be a whole number: got '{text}'")
+        expect(seed).to_have_value("0")
+    seed.fill("1e3")
+    seed.press("Enter")
+    expect(seed).to_have_value("1000")
+    assert "seed=1000" in page.url
+
+
 def test_defaults_follow_the_source_and_what_was_moved_stays(show: Open) -> None:
     page = show(calm=True)
     assert slider(page, "delta_d").is_disabled() and "Greyed out" in words(page, "tip-delta_d")

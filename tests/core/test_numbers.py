@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from moe_lab.core.errors import InputError
-from moe_lab.core.numbers import check_finite, finite_array, integer_array, numbers_of, plain_number
+from moe_lab.core.numbers import check_finite, finite_array, integer_array, numbers_of
 from tests.helpers.strange import NO_NUMBERS, OF_THE_SAME_NUMBERS, Strange
 
 X = np.array([[0.0, 1.0], [2.0, -3.0]])
@@ -63,13 +61,3 @@ def test_numbers_that_are_not_finite_are_counted() -> None:
 def test_whole_numbers_are_asked_for_by_name(values: Any, got: str) -> None:
     with pytest.raises(InputError, match=re.escape(f"y must be an array (samples,) of whole numbers: got {got}")):
         integer_array("y", values)
-
-
-@given(st.floats(width=16, allow_nan=False, allow_infinity=False))
-@settings(max_examples=50, deadline=None)
-def test_a_narrow_float_is_the_decimal_that_it_prints(value: float) -> None:
-    for kind in (np.float16, np.float32):
-        plain = plain_number(kind(value))
-        assert type(plain) is float and kind(plain) == kind(value) and len(repr(plain)) <= 15
-    assert plain_number(np.float32(0.1)) == 0.1 and plain_number(np.float64(value)) == value
-    assert type(plain_number(np.int8(3))) is int and plain_number("x") == "x"

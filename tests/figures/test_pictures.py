@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from moe_lab.drawing import theme
 from tests.figures.cases import DRAWN, Case, each
 from tests.helpers.on_axes import rendered
+from tests.helpers.user_style import users_style
 
 WIDE = 1100
 EACH = each(DRAWN)
@@ -99,6 +100,14 @@ def test_it_only_draws_and_draws_the_same_again(case: Case, request: pytest.Fixt
     with only_drawing():
         np.testing.assert_array_equal(rendered(case.pictures.picture(case.shown)), pixels)
     assert case.shown.identical(before)
+
+
+@EACH
+def test_it_is_the_same_whatever_style_a_user_has_set(case: Case, request: pytest.FixtureRequest) -> None:
+    assert case.pictures is not None
+    _, pixels = page_of(request.node.callspec.id)
+    with users_style():
+        np.testing.assert_array_equal(rendered(case.pictures.picture(case.shown)), pixels)
 
 
 @EACH

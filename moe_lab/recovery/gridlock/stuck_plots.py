@@ -15,6 +15,7 @@ from moe_lab.drawing import theme
 from moe_lab.drawing.marks import measured, title
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
 from moe_lab.drawing.scales import decades, plain_numbers
+from moe_lab.drawing.style import in_fixed_style
 from moe_lab.recovery.gridlock.method_names import marks, name_of, points_across, style_of, words_of
 from moe_lab.recovery.gridlock.stuck import verdict
 
@@ -76,6 +77,7 @@ def stuck(data: xr.Dataset, axes: Any) -> None:
     (stuck_map if _is_map(data) else stuck_trials)(data, axes)
 
 
+@in_fixed_style
 def stuck_trials(data: xr.Dataset, axes: Any) -> None:
     """Who is stuck: every trial's error, and how many were found, are still moving or are stuck; two Axes."""
     left, right = panels_of(axes, 2)
@@ -132,6 +134,7 @@ def _verdict_bars(data: xr.Dataset, panel: Axes, points: list[dict[str, Any]], m
     panel.set_xlabel("trials")
 
 
+@in_fixed_style
 def stuck_map(data: xr.Dataset, axes: Any) -> None:
     """Who is stuck over experts and samples: an Axes a method; shade and number are trials found, below who is not."""
     names = [str(name) for name in data["algorithm"].values]

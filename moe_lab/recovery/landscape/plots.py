@@ -17,6 +17,7 @@ from matplotlib.ticker import FuncFormatter
 
 from moe_lab.drawing import theme
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
+from moe_lab.drawing.style import in_fixed_style
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR
 
 PICTURES = Pictures("gated2019")
@@ -256,6 +257,7 @@ def surface_and_descent(data: xr.Dataset, axes: Any) -> None:
     descent(data, right)
 
 
+@in_fixed_style
 def loss_surface(data: xr.Dataset, axes: Axes) -> None:
     """A loss on a plane, darker where it is larger, with the path from start to end.
 
@@ -299,6 +301,7 @@ def loss_surface(data: xr.Dataset, axes: Axes) -> None:
     axes.set_ylabel(data["v"].attrs["long_name"])
 
 
+@in_fixed_style
 def descent(data: xr.Dataset, axes: Axes) -> None:
     """The error along a loss surface's path."""
     theme.plain(axes)

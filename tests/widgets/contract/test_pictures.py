@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import re
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import numpy as np
 from matplotlib.lines import Line2D
 from PIL import Image
 
+from moe_lab_widgets.drawing.picture import drawing_lock
+from moe_lab_widgets.frames.reel import Reel
+from tests.helpers.user_style import users_style
 from tests.widgets.cases import Case, one_case_in
-from tests.widgets.labs import Make, done, move, pixels, shown
+from tests.widgets.labs import Make, another_picture, done, move, pixels, shown
 
 
 def artists(lab: Any) -> int:
@@ -124,3 +128,25 @@ def test_a_projector_gets_a_picture_half_as_large_again(make: Make, tmp_path: Pa
     assert pixels(lab).shape[:2] == (672, 1650)
     with Image.open(lab.save_picture(tmp_path / "large")) as saved:
         assert saved.size == (1650, 720)
+
+
+def test_its_picture_is_the_same_whatever_style_a_user_has_set(ended: Any) -> None:
+    def drawn() -> np.ndarray:
+        picture = another_picture(ended)
+        picture.show(ended.record)
+        whole = np.asarray(Image.open(io.BytesIO(picture.png("A caption with 50 % and $x_1$."))))
+        with drawing_lock:
+            body = np.frombuffer(Reel(picture).frame(0), dtype=np.uint8)
+        picture.close()
+        return np.concatenate([whole.ravel(), body])
+
+    usual = drawn()
+    with users_style():
+        np.testing.assert_array_equal(drawn(), usual)
+
+
+@one_case_in(3)
+def test_it_trains_and_draws_on_its_thread_in_the_one_style(make: Make, ended: Any) -> None:
+    with users_style():
+        lab = done(make())
+        np.testing.assert_array_equal(pixels(lab), pixels(ended))

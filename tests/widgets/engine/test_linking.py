@@ -13,8 +13,8 @@ import moe_lab_widgets
 from moe_lab.patch_routing import JointMoE
 from moe_lab.registry import LABS, PAGES
 from moe_lab_widgets.engine import linking
+from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import OwnMoves
-from moe_lab_widgets.engine.knobs import KnobBoard
 from tests.widgets.engine.tiny import TinyLab
 
 

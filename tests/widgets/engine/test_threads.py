@@ -30,7 +30,7 @@ class InOrder:
         self.lock, self.wrong = threading.RLock(), 0
 
     def __enter__(self) -> None:
-        self.wrong += drawing_lock._is_owned() and not self.lock._is_owned()  # type: ignore[attr-defined]
+        self.wrong += drawing_lock.mine() and not self.lock._is_owned()  # type: ignore[attr-defined]
         self.lock.acquire()
 
     def __exit__(self, *error: object) -> None:

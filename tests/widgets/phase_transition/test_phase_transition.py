@@ -75,7 +75,8 @@ def test_k_matters_for_joint_training_only(make: Make) -> None:
     move(lab, "training", of.SEPARATE)
     done(lab)
     check(lab)
-    assert lab.controls.knobs["experts"].disabled and "separate training (k = 2)" in _words(lab)
+    assert lab.controls.knobs["experts"].disabled and "separate training (one expert per class)" in _words(lab)
+    assert "k = " not in _words(lab), "the greyed-out k of the slider is another one"
 
 
 def _words(lab: PhaseTransitionLab) -> str:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import html
+from itertools import chain
+from typing import Any
+
 import ipywidgets as w
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from numpy.typing import ArrayLike, NDArray
 
 from moe_lab.core.config import require
+from moe_lab.core.sentences import brief
 from moe_lab.drawing import theme
 from moe_lab.drawing.routing_plots import gate_table
 from moe_lab_widgets.by_hand.fates import Fate, as_html, badge, fates, in_words
-from moe_lab_widgets.drawing.picture import encode
+from moe_lab_widgets.drawing.picture import drawing_lock, encode
 from moe_lab_widgets.engine.callbacks import alone, heard_at_once
-from moe_lab_widgets.engine.controls import STYLE, box, close_all, no_null
+from moe_lab_widgets.engine.controls import STYLE, box, close_all, filled, no_null
 from moe_lab_widgets.engine.knobs import explain
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.threads import headless
-from moe_lab_widgets.frames.screen import TEXT
+from moe_lab_widgets.frames.screen import TEXT, Tended
+from moe_lab_widgets.playground.texts import BOTH
 
 MOST_EXPERTS, MOST_PATCHES, HIGHEST = 4, 6, 9
 
 
-class RoutingTable:
+class RoutingTable(w.VBox):
     """A table of exp(score) whose cells can be edited, and its routing by expert choice, token choice and switch.
 
     Args:
@@ -33,6 +39,8 @@ class RoutingTable:
     """
 
     title = "Routing by hand"
+    page: Tended | None = None
+    """Looks after the controls in the page; None until the table is made."""
 
     def __init__(self, powers: ArrayLike) -> None:
         table = np.asarray(powers, dtype=float)
@@ -43,10 +51,15 @@ class RoutingTable:
         whole = np.isfinite(table).all() and (table == table.round()).all() and (table >= 1).all()
         rule = f"powers must be whole numbers from 1 to {HIGHEST}"
         require(bool(whole and (table <= HIGHEST).all()), rule, powers=table.tolist())
+        super().__init__()
         self._start = table
         self._make_widgets(experts, patches)
         no_null(self.box)
         heard_at_once(self.box)
+        self._whole = [one.description for one in (self.kept, self.picked, self.seed, *chain(*self.entries))]
+        self.page = Tended(title=self.title, whole=self._whole)
+        self.page.on_msg(self._page_said)
+        heard_at_once(self.page)
         self._update()
         self.output = NotebookOutput(
             kind=type(self).__name__,
@@ -76,12 +89,13 @@ class RoutingTable:
 
     def png(self) -> bytes:
         """Returns the three tables as a picture."""
-        figure = theme.figure(1100, 300)
-        for number, fate in enumerate(self.fates):
-            gate_table(figure.add_axes((0.01 + number / 3, 0.04, 0.32, 0.9)), fate.gates, fate.name)
-        canvas = FigureCanvasAgg(figure)
-        canvas.draw()
-        return encode(np.asarray(canvas.buffer_rgba()), level=9)
+        with drawing_lock:
+            figure = theme.figure(1100, 300)
+            for number, fate in enumerate(self.fates):
+                gate_table(figure.add_axes((0.01 + number / 3, 0.04, 0.32, 0.9)), fate.gates, fate.name)
+            canvas = FigureCanvasAgg(figure)
+            canvas.draw()
+            return encode(np.asarray(canvas.buffer_rgba()), level=9)
 
     # ---- doing ----
 
@@ -93,8 +107,13 @@ class RoutingTable:
                 one.value = int(number)
 
     def close(self) -> None:
-        """Frees the widgets."""
-        close_all(self.box)
+        """Frees the widgets. One that was refused has none, and closes itself all the same."""
+        if self.page is not None:
+            close_all(self.page)
+            close_all(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.powers.astype(int).tolist()})"
 
     def _ipython_display_(self) -> None:
         self.output.show()
@@ -132,7 +151,8 @@ class RoutingTable:
         shown = box(self.tables, "moe-lab-tables")
         self.words = w.HTML()
         self.words.add_class("moe-lab-caption")
-        self.box = box(
+        self.box = filled(
+            self,
             [
                 w.HTML(f"<style>{STYLE}</style>", layout={"display": "none"}),
                 box([w.HTML(f"<h3>{self.title}: exp(score)</h3>"), back], "moe-lab-bar"),
@@ -141,15 +161,34 @@ class RoutingTable:
                 self.words,
             ],
             "moe-lab",
-            w.VBox,
         )
+
+    def _page_said(self, _: object, message: dict[str, Any], buffers: object) -> None:
+        """Takes what a page says: that it can look after the controls, or that a text is no number."""
+        if message["kind"] == "hello" and self.page not in self.box.children:
+            self.box.children = [*self.box.children, self.page]
+        elif message["kind"] == "unread":
+            self._refuse(str(message["label"]), str(message["text"]), message.get("back"))
+
+    def _refuse(self, label: str, text: str, back: float | None) -> None:
+        """Puts a number back to what it was before a text was typed, whose first digit may have been heard."""
+        places = (self.kept, self.picked, self.noise, self.seed, *chain(*self.entries))
+        place = next(one for one in places if one.description == label)
+        if back is not None:
+            place.value = type(place.value)(back)
+        about = {"title": label, "value": place.value, "kind": BOTH["WHOLE" if label in self._whole else "NUMBER"]}
+        self._say(f"{BOTH['UNREAD'].format(**about, text=brief(text))}. {self.sentence}")
 
     @alone
     def _update(self) -> None:
         routed = self.fates
         for shown, fate in zip(self.tables, routed, strict=True):
             shown.value = as_html(fate)
-        self.words.value = f"<p aria-live='polite' style='{TEXT}'>{in_words(routed)}</p>"
+        self._say(in_words(routed))
+
+    @alone
+    def _say(self, words: str) -> None:
+        self.words.value = f"<p aria-live='polite' style='{TEXT}'>{html.escape(words)}</p>"
 
 
 def _cell(number: int, name: str) -> w.BoundedIntText:

@@ -11,6 +11,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -25,6 +26,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 
 from moe_lab.drawing import theme
+from moe_lab.drawing.style import fixed_style
 from moe_lab_widgets.drawing.laid import Laid
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.sheet import Sheet
@@ -34,7 +36,29 @@ PINNED: dict[str, Any] = {"linewidth": 1.6, "linestyle": ":", "zorder": 2.5, "la
 PIN_NOTE = (14, 24)
 """Where the note on pinned lines ends: pixels from the right of its panel, and from the top."""
 
-drawing_lock = threading.RLock()
+
+class _DrawingLock:
+    """A lock that its thread may take again. Whoever holds it draws in the one style of all pictures."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._styles: list[AbstractContextManager[None]] = []
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._styles.append(fixed_style())
+        self._styles[-1].__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._styles.pop().__exit__(*error)
+        self._lock.release()
+
+    def mine(self) -> bool:
+        """Whether the present thread holds it."""
+        return bool(self._lock._is_owned())  # type: ignore[attr-defined]
+
+
+drawing_lock = _DrawingLock()
 """Held while artists are touched: Labs draw on their own threads, and figures share matplotlib's font caches."""
 
 
@@ -70,6 +94,18 @@ class Picture:
     width, height = 1100, 480 - CAPTION_HEIGHT
 
     def __init__(self, panels: Sequence[Panel], scale: float = 1.0) -> None:
+        with drawing_lock:
+            self._make(panels, scale)
+        self.names: WeakKeyDictionary[Artist, Name] = WeakKeyDictionary()
+        self._known_names: dict[Any, tuple[int, Name]] = {}
+        self._background: NDArray[np.uint8] | None = None
+        self._drawn_versions: list[int] = []
+        self._view: dict[str, Any] = {}
+        self._pins: list[tuple[Laid, Callable[[Any], None]]] = []
+        self._pinned: list[tuple[Laid, list[Artist]]] = []
+
+    def _make(self, panels: Sequence[Panel], scale: float) -> None:
+        """Makes the figure and the panels in their places."""
         self.figure = theme.figure(self.width, self.height + self.CAPTION_HEIGHT, scale)
         self.canvas = FigureCanvasAgg(self.figure)
         edges = np.cumsum([0, *(panel.width for panel in panels)], dtype=float)
@@ -79,13 +115,6 @@ class Picture:
             Laid(self.figure, panel, number, span, self.height, lambda: self.canvas.get_renderer())
             for number, (panel, span) in enumerate(zip(panels, self.spans, strict=True), 1)
         ]
-        self.names: WeakKeyDictionary[Artist, Name] = WeakKeyDictionary()
-        self._known_names: dict[Any, tuple[int, Name]] = {}
-        self._background: NDArray[np.uint8] | None = None
-        self._drawn_versions: list[int] = []
-        self._view: dict[str, Any] = {}
-        self._pins: list[tuple[Laid, Callable[[Any], None]]] = []
-        self._pinned: list[tuple[Laid, list[Artist]]] = []
 
     @property
     def scale(self) -> float:
@@ -105,8 +134,9 @@ class Picture:
 
     def begin(self, values: dict[str, Any]) -> None:
         """Furnishes the panels for a run with these values."""
-        for laid in self.laid:
-            laid.begin(values)
+        with drawing_lock:
+            for laid in self.laid:
+                laid.begin(values)
 
     def show(self, record: Any) -> None:
         """Draws a record (a `Now`)."""

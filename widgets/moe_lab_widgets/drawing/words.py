@@ -6,6 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def unended(progress: str) -> str:
+    """Returns how far a run is, for what is kept of it before its end: "step 5 of 9, the run has not ended"."""
+    return ", ".join(filter(None, (progress, "the run has not ended")))
+
+
 def told(progress: str, caption: str) -> str:
     """Returns how far a run is and what is seen, for pictures that stand alone: "Step 5 of 9. The routers turn."."""
     return " ".join(filter(None, (f"{progress[:1].upper()}{progress[1:]}." if progress else "", caption)))

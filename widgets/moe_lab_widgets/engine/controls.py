@@ -53,11 +53,16 @@ def no_null(widget: w.Widget) -> None:
         no_null(child)
 
 
-def box(children: Sequence[w.DOMWidget], css_class: str, kind: type[w.Box] = w.Box) -> w.Box:
+def filled(root: w.Box, children: Sequence[w.DOMWidget], css_class: str) -> w.Box:
+    """Puts widgets into a box that lab.css lays out, and returns the box."""
+    root.children = list(children)
+    root.add_class(css_class)
+    return root
+
+
+def box(children: Sequence[w.DOMWidget], css_class: str) -> w.Box:
     """Returns a box that lab.css lays out."""
-    made = kind(list(children))
-    made.add_class(css_class)
-    return made
+    return filled(w.Box(), children, css_class)
 
 
 def close_all(widget: w.Widget) -> None:
@@ -68,7 +73,7 @@ def close_all(widget: w.Widget) -> None:
         if isinstance(part, w.Widget):
             part.close()
     widget.unobserve_all()
-    widget.close()
+    w.Widget.close(widget)  # a Lab, which is its own box, closes all of itself by its `close`
 
 
 class Controls:
@@ -77,6 +82,7 @@ class Controls:
     What is written last must reach the page last, whichever thread writes it: hence `alone`.
 
     Args:
+      root: the box that takes everything: the Lab itself.
       picture: shows the picture with its caption.
       projector: whether everything is half as large again.
 
@@ -87,6 +93,7 @@ class Controls:
 
     def __init__(
         self,
+        root: w.Box,
         title: str,
         knobs: Sequence[LabKnob],
         values: dict[str, Any],
@@ -108,7 +115,8 @@ class Controls:
         heading = w.HTML(f"<h3>{html.escape(title)}</h3>")
         for widget, needed in ((self.story, stories), (self.more, self._rest.children)):
             widget.layout.display = "" if needed else "none"
-        self.box = box(
+        self.box = filled(
+            root,
             [
                 w.HTML(f"<style>{STYLE}</style>", layout={"display": "none"}),
                 box(
@@ -124,7 +132,6 @@ class Controls:
                 self.code,
             ],
             "moe-lab",
-            w.VBox,
         )
         if projector:
             self.box.add_class("moe-lab-projector")
@@ -158,7 +165,9 @@ class Controls:
         """Makes the widgets that steer the run."""
         self.play = w.Button(description="Pause", icon="pause")
         self.step = w.Button(description="Step", icon="step-forward", tooltip="Train for one step and stop")
-        self.reset = w.Button(description="Reset", icon="undo", tooltip="Train again from step 0")
+        self.reset = w.Button(
+            description="Reset", icon="undo", tooltip="Go back to step 0; a Lab that is held stays so"
+        )
         self._moves = box([self.play, self.step, self.reset], "moe-lab-bar")
         self.pin = w.ToggleButton(
             description="Pin", icon="thumb-tack", tooltip="Keep these curves, dotted, to compare with the next run"

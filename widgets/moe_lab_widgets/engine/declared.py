@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from moe_lab.core.config import RunConfig, require
 from moe_lab.core.errors import InputError
+from moe_lab.core.scalars import python_of
 from moe_lab.core.training import Snapshot
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
@@ -348,6 +349,7 @@ def slider(
       meaning: its label; by default the name.
       more: other attributes of a `LabKnob`, such as `symbol`, `main` or `enabled_when`.
     """
+    default, low, high, step = python_of((default, low, high, step))
     require(low <= default <= high and low < high, f"the slider {name} must begin between its ends", default=default)
     whole = all(isinstance(one, int) for one in (default, low, high))
     if step is None:

@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import StrEnum
 from typing import Any, Protocol
 
 from moe_lab_widgets.engine.recorder import Recorder
+
+
+class Outcome(StrEnum):
+    """How waiting for a run has come to an end. Only `OUT_OF_TIME` is false in a condition."""
+
+    ENDED = "ended"
+    """The run has come to its end."""
+    HELD = "held"
+    """The run is paused, and goes on with `play()`."""
+    OUT_OF_TIME = "out of time"
+    """The run still trains; or it was held because the seconds that it may train inside a cell are over."""
+
+    def __bool__(self) -> bool:
+        return self is not Outcome.OUT_OF_TIME
 
 
 class Run(Protocol):

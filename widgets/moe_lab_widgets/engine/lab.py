@@ -1,11 +1,11 @@
 """Lab: sliders -> a run -> a live picture. See definition.py for how to make one.
 
-In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it. `lab.set(noise=1)`, `play()`, `pause()`,
-`step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`, `save_data(path)`, `export(path)`, `link()`,
-`close()`; `wait()` returns when the run has ended and raises its error again. `lab.values`, `.records`, `.record` (on
-show), `.error`, `.playing`, `.finished`. In a page that says so, a Lab that is not on screen holds at its first record
-until it is, or is used. With MOE_LAB_HEADLESS=1 it trains inside the cell, within a budget of seconds, and errors reach
-the cell.
+In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it, and `VBox([lab, ...])` beside other widgets.
+`lab.set(noise=1)`, `play()`, `pause()`, `step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`,
+`save_data(path)`, `export(path)`, `link()`, `close()`; `wait()` waits for the run, raises its error again, and says
+whether it ended or is held. `lab.values`, `.records`, `.record` (on show), `.error`, `.playing`, `.finished`. In a page
+that says so, a Lab that is not on screen holds at its first record until it is, or is used. With MOE_LAB_HEADLESS=1 it
+trains inside the cell, within a budget of seconds, and errors reach the cell.
 """
 
 from __future__ import annotations
@@ -17,28 +17,32 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
+import ipywidgets as w
+
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
-from moe_lab.core.errors import InputError
 from moe_lab_widgets.drawing.picture import drawing_lock
+from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone, guarded, heard_at_once, widgets_lock
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
-from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.device import offered
-from moe_lab_widgets.engine.files import dataset_bytes, with_suffix, write_whole
-from moe_lab_widgets.engine.knobs import KnobBoard
-from moe_lab_widgets.engine.linking import Link, link_of
+from moe_lab_widgets.engine.host import Outcome
+from moe_lab_widgets.engine.kept import Kept
+from moe_lab_widgets.engine.knobs import arguments
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.presenter import Presenter
-from moe_lab_widgets.engine.recording import page_of, recording_of
 from moe_lab_widgets.engine.runner import Runner
 from moe_lab_widgets.engine.threads import available, headless
-from moe_lab_widgets.frames.recording import MOST_FRAMES, Recording
 from moe_lab_widgets.frames.screen import Screen
 
+HELD = "Held at step 0, as before: press Play to train, or Step for one step."
+"""What Reset says of a Lab that is held."""
 
-class Lab(Definition):
+
+class Lab(Kept, w.VBox):
     """Sliders, a run and its picture. An error of a callback is shown in words, kept, and raised again by `wait()`.
+
+    It is a box of widgets, and can stand in other boxes, tabs and accordions of ipywidgets.
 
     Args:
       playing: whether the run goes on by itself.
@@ -49,6 +53,9 @@ class Lab(Definition):
       ValueError: a value names no knob, or its knob cannot take it.
     """
 
+    _closed = True
+    """Until it is made, there is nothing to close: a widget closes itself where its values were refused, too."""
+
     @checked
     def __init__(self, /, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
         self.scale = 1.5 if projector else 1.0
@@ -56,12 +63,16 @@ class Lab(Definition):
         knobs = offered(self)
         self._board = KnobBoard(type(self).__name__, knobs, values, self._own_moves, self.check)
         self.check_view(self.values)
+        super().__init__()
         self.headless = headless()
-        self._closed = self._used = False
+        self._used = False
         self.picture = self.make_picture(self.values)
         self.screen = Screen(self.picture, self.title)
-        self.controls = Controls(self.title, knobs, self.values, self.stories, self.screen.box, projector=projector)
+        self.controls = Controls(
+            self, self.title, knobs, self.values, self.stories, self.screen.box, projector=projector
+        )
         self.controls.tell_tips(self.screen.tell_tips)
+        self.screen.tell_whole([knob.label for knob in knobs if knob.whole] + ["seed"])
         heard_at_once(self.controls.box)
         self._board.attach({**self.controls.knobs, "seed": self.controls.seed})
         self.output = NotebookOutput(
@@ -93,6 +104,7 @@ class Lab(Definition):
         self._runner.frames = self.frames
         self._runner.set_pace(SPEEDS[self.speed])
         self._listen()
+        self._closed = False
         self._runner.restart()
 
     # ---- reading ----
@@ -187,54 +199,19 @@ class Lab(Definition):
         self._pin(False)
 
     @checked
-    def save_picture(self, path: str | Path) -> Path:
-        """Writes the picture with its caption as PNG, atomically."""
-        return write_whole(with_suffix(path, ".png"), self.png())
-
-    @checked
-    def save_data(self, path: str | Path) -> Path:
-        """Writes everything recorded as netCDF (.nc) or JSON (.json), atomically."""
-        path = with_suffix(path, ".nc", ".json")
-        records = self.records
-        if not records:
-            raise InputError("there is nothing to save yet: the run has recorded nothing")
-        return write_whole(path, dataset_bytes(self.data(records), path.suffix))
-
-    @checked
-    def export(self, path: str | Path) -> Path:
-        """Writes the run on show as one HTML page that plays without a kernel or a network, atomically."""
-        path = with_suffix(path, ".html", ".htm")
-        with self.screen.for_a_file(self.record) as picture:
-            page = page_of(self, picture, self.records, self._presenter.values, self.screen.shown)
-        return write_whole(path, page)
-
-    @checked
-    def link(self, site: str | None = None) -> Link:
-        """Returns code that makes a Lab with these values, and an address that opens this run, or the nearest recorded.
+    def wait(self, timeout: float | None = None) -> Outcome:
+        """Waits until the run has ended, is held or has failed, and raises a stored error.
 
         Args:
-          site: where the course's pages are; the repository's own pages when None.
+          timeout: seconds to wait at most; None for as long as it takes.
+
+        Returns:
+          "ended"; "held", as after `pause()`; or "out of time", which alone is false in a condition: the timeout is
+          over, or the seconds that the run may train inside a cell where it has no thread (MOE_LAB_BUDGET).
         """
-        values = {name: value for name, value in self.values.items() if name != "device"}
-        return link_of(type(self), values, self._board.needed(values), site, getattr(self, "own", {}))
-
-    @checked
-    def recording(self, most: int = MOST_FRAMES) -> Recording:
-        """Returns the run on show as a recording of at most `most` frames."""
-        require(most >= 2, "most must be at least 2", most=most)
-        with self.screen.for_a_file(self.record) as picture:
-            return recording_of(self, picture, self.records, self._presenter.values, self.screen.shown, most)
-
-    @checked
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits until the run has ended, is held or has failed, and raises a stored error; False on a time-out."""
         require(timeout is None or not math.isnan(timeout), "timeout must be a number of seconds", timeout=timeout)
         self._wake()
         return self._runner.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
-
-    def png(self) -> bytes:
-        """Returns the picture on show with its caption drawn in."""
-        return self._presenter.png()
 
     def close(self) -> None:
         """Stops the run and frees the thread, the widgets and the records."""
@@ -248,6 +225,9 @@ class Lab(Definition):
                 self.screen.close()
                 self.picture.close()
             self._presenter.record = None
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({arguments(self._board.needed(self.values))})"
 
     def _ipython_display_(self) -> None:
         if self._runner.threaded:
@@ -271,7 +251,7 @@ class Lab(Definition):
             "knob": self._knob_moved,
             "play": touched(self._play_pressed),
             "step": touched(self.step),
-            "reset": self.reset,
+            "reset": self._reset_pressed,
             "pin": touched(self._pin),
             "speed": lambda name: self._runner.set_pace(SPEEDS[name]),
             "story": self._story_chosen,
@@ -287,11 +267,19 @@ class Lab(Definition):
         self._presenter.touched = True
         self._wake()
 
-    def _page_said(self, what: str, record: int | None = None) -> None:
+    def _page_said(self, what: str, *about: Any) -> None:
         """Takes what a page says: see `Screen.listen`."""
         if what == "chosen":
+            (record,) = about
             self._touch()
             self._runner.scrub(None if record is None else self._runner.records.index(record))
+        elif what == "typed":
+            name, rule = self._board.typed(*about)
+            self._knob_moved(name)
+            if rule:
+                self.controls.explain(rule)
+        elif what == "unread":
+            self.controls.explain(self._board.unread(*about))
         elif what == "want":
             self._runner.fill()
         elif what == "redraw":
@@ -325,6 +313,11 @@ class Lab(Definition):
             self._update(changed)
         if rule:
             self.controls.explain(rule)
+
+    def _reset_pressed(self) -> None:
+        self.reset()
+        if not self.playing:
+            self.controls.explain(HELD)
 
     def _play_pressed(self) -> None:
         """Plays what is there again in the page at the end or at an earlier record; else holds the run or continues."""
@@ -383,6 +376,8 @@ class Lab(Definition):
         self._runner.refresh_view()
 
     def _set_playing(self, playing: bool) -> None:
+        if playing and HELD in self.controls.see.value:
+            self.controls.explain("")
         self._runner.play(playing)
         self._presenter.show_playing(self._runner)
 

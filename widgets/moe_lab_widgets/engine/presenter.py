@@ -9,12 +9,13 @@ from typing import Any
 
 from moe_lab.core.devices import CPU, choose, device_word
 from moe_lab_widgets.drawing.picture import drawing_lock
-from moe_lab_widgets.drawing.words import told
+from moe_lab_widgets.drawing.words import told, unended
+from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import alone, message
 from moe_lab_widgets.engine.controls import FASTEST, Controls
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.host import Run
-from moe_lab_widgets.engine.knobs import RARELY, KnobBoard
+from moe_lab_widgets.engine.knobs import RARELY
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.frames.screen import Screen
 
@@ -35,6 +36,7 @@ class Presenter:
       device: on which the present run computes.
       touched: whether the user has operated the Lab.
       unsaved: why the latest file could not be written.
+      finished: whether the run on show has come to its end.
       first_shown: set when there is a first picture or an error.
     """
 
@@ -56,6 +58,7 @@ class Presenter:
         self.device = CPU
         self.touched = False
         self.unsaved = ""
+        self.finished = False
         self.first_shown = threading.Event()
         self._described_at = 0.0
         self._current = False
@@ -95,6 +98,7 @@ class Presenter:
 
     def show(self, runner: Run, index: int) -> None:
         """Shows one record, and updates the texts now and then. A live page has the newest frames too."""
+        self.finished = runner.finished
         records, last = runner.records, len(runner.records) - 1
         self.record = records[index]
         if not self._screen.live:
@@ -137,6 +141,7 @@ class Presenter:
 
     def ended(self, runner: Run) -> None:
         """Reports the end of the run, and leaves the picture in the notebook."""
+        self.finished = True
         self.show_playing(runner)
         if runner.scrubbed_to is None and len(runner.records):
             self.record = runner.records[-1]  # a page that does not keep up may not have been sent it yet
@@ -199,12 +204,16 @@ class Presenter:
         if self.unsaved:
             self.unsaved = ""
             self._controls.warn("")
-        self._controls.tell(f"{what} saved in {path}")
+        self._controls.tell(f"{what} saved in {path}" + ("" if self.finished else ": the run has not ended"))
 
     @property
     def told(self) -> str:
-        """How far the run is at the record on show, and its caption."""
-        return "" if self.record is None else told(self._lab.progress(self.record), self._lab.caption(self.record))
+        """How far the run is at the record on show, whether it goes on, and the caption."""
+        return "" if self.record is None else told(self.progress(self.record), self._lab.caption(self.record))
+
+    def progress(self, record: Any) -> str:
+        """Returns how far the run is at a record, for what is kept of it."""
+        return self._lab.progress(record) if self.finished else unended(self._lab.progress(record))
 
     @property
     def caption(self) -> str:

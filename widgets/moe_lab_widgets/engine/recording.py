@@ -8,6 +8,7 @@ from typing import Any
 
 from moe_lab.core.errors import InputError
 from moe_lab_widgets.drawing.picture import Picture
+from moe_lab_widgets.drawing.words import unended
 from moe_lab_widgets.engine.definition import Definition
 from moe_lab_widgets.engine.knobs import LabKnob
 from moe_lab_widgets.engine.linking import LIVE, link_of
@@ -25,6 +26,8 @@ def recording_of(
     values: Mapping[str, Any],
     shown: Any = None,
     most: int = MOST_FRAMES,
+    *,
+    ended: bool = True,
 ) -> Recording:
     """Records a run of a Lab.
 
@@ -34,13 +37,19 @@ def recording_of(
       values: every knob's, and the seed.
       shown: the record that the picture holds (see `film`).
       most: bounds the frames.
+      ended: whether the run has come to its end; else its last frame says so.
 
     Raises:
       ValueError: there are no records yet.
     """
     if not records:
         raise InputError("there is nothing to save yet: the run has recorded nothing")
-    recorded = film(picture, records, lab.caption, lab.progress, shown, most)
+
+    def progress(record: Any) -> str:
+        far = lab.progress(record)
+        return far if ended or record is not records[-1] else unended(far)
+
+    recorded = film(picture, records, lab.caption, progress, shown, most)
     return described(recorded, lab.title, words_of(lab.knobs, values), lab.code(dict(values)))
 
 
@@ -59,7 +68,9 @@ def in_words(knob: LabKnob, value: Any) -> str:
     return str(value)
 
 
-def page_of(lab: Definition, picture: Picture, records: Sequence[Any], values: Mapping[str, Any], shown: Any) -> bytes:
+def page_of(
+    lab: Definition, picture: Picture, records: Sequence[Any], values: Mapping[str, Any], shown: Any, ended: bool = True
+) -> bytes:
     """Returns a page with the run; it has fewer frames where it would be larger than `MOST_BYTES`.
 
     Raises:
@@ -67,7 +78,7 @@ def page_of(lab: Definition, picture: Picture, records: Sequence[Any], values: M
     """
     most, note = MOST_FRAMES, _note(lab, values)
     while True:
-        recording = recording_of(lab, picture, records, values, shown, most)
+        recording = recording_of(lab, picture, records, values, shown, most, ended=ended)
         page = document(recording, note)
         if len(page) <= MOST_BYTES or most <= 2:
             return page

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from moe_lab.core.interrupts import Interrupted, interrupted_when
-from moe_lab_widgets.engine.host import Host
+from moe_lab_widgets.engine.host import Host, Outcome
 from moe_lab_widgets.engine.recorder import Recorder
 
 _alive: weakref.WeakSet[Runner] = weakref.WeakSet()
@@ -67,6 +67,7 @@ class Runner:
         self._scrubbed_to: int | None = None
         self._redraw = self._closing = self._working = self._ended = self._end_reported = False
         self._drawn = self._undrawn = self._view_changed = self._filling = False
+        self._cut_short = False  # by the seconds that a call may train
         self._run: Iterator[Any] | None = None
         self._next_record = self._next_frame = 0.0
         self._thread: threading.Thread | None = None
@@ -84,6 +85,7 @@ class Runner:
         """Continues the run, or holds it at its next record."""
         with self._orders():
             self.playing, self._singles, self._next_record, self._redraw = playing, 0, 0.0, True
+            self._cut_short = False
 
     def rest(self, resting: bool) -> None:
         """Holds the run at its first record, or where it is after some seconds, until it is on screen."""
@@ -144,8 +146,8 @@ class Runner:
         """The index of the earlier record on show, or None when the picture follows the run."""
         return self._scrubbed_to
 
-    def wait(self, timeout: float | None = None) -> bool:
-        """Waits for an end, a pause or an error, which is raised again; False when the time ran out first."""
+    def wait(self, timeout: float | None = None) -> Outcome:
+        """Waits for an end, a pause or an error, which is raised again; returns which it was."""
         if not self.threaded:
             self._work_here(float("inf") if timeout is None else timeout)
         with self._wake:
@@ -153,7 +155,9 @@ class Runner:
             done = self._wake.wait_for(lambda: self._closing or not self._pending(), longest)
         if self.error is not None:
             raise self.error
-        return done
+        if not done or self._cut_short:
+            return Outcome.OUT_OF_TIME
+        return Outcome.ENDED if self.finished else Outcome.HELD
 
     def close(self, patience: float | None = 10.0) -> None:
         """Stops the run and the thread, and frees everything.
@@ -251,6 +255,7 @@ class Runner:
                         self.host.nudge()
                         break
                     self.playing, self._singles, self._redraw = False, 0, True
+                    self._cut_short = True
                     until = float("inf")
                 self._working = True
                 self._rest()
@@ -299,7 +304,7 @@ class Runner:
             self._begun = self._generation
             self.error = None
             self._scrubbed_to = None
-            self._ended = self._end_reported = self._view_changed = self._filling = False
+            self._ended = self._end_reported = self._view_changed = self._filling = self._cut_short = False
         run = self.host.begin(self)
         self.records = Recorder(self.most_records)
         self.seconds = 0.0

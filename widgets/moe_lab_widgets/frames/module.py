@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent / "page"
+_TYPED = "../../playground/typed.js"
+"""How typed numbers are read, in the playground's pages too."""
 
 
 def _text(*names: str) -> str:
@@ -16,7 +18,13 @@ def _text(*names: str) -> str:
 @cache
 def module_source() -> str:
     """Returns the module that shows a live Lab."""
-    return _text("replay.js", "player.js", "around.js", "screen.js")
+    return _text(_TYPED, "replay.js", "player.js", "around.js", "screen.js")
+
+
+@cache
+def tended_source() -> str:
+    """Returns the module that looks after a box of controls without a picture."""
+    return _text(_TYPED, "around.js", "tended.js")
 
 
 @cache

@@ -19,7 +19,7 @@ from moe_lab_widgets.drawing.picture import Picture, drawing_lock, encode
 from moe_lab_widgets.engine.callbacks import heard_at_once
 from moe_lab_widgets.engine.threads import on_colab
 from moe_lab_widgets.frames.flow import Flow
-from moe_lab_widgets.frames.module import module_source
+from moe_lab_widgets.frames.module import module_source, tended_source
 from moe_lab_widgets.frames.reel import Reel, Stream, stage
 
 TEXT = f"font: var(--moe-lab-words, 15px)/1.3 sans-serif; color: {theme.INK}; background: {theme.PAPER}; "
@@ -32,13 +32,25 @@ class View(anywidget.AnyWidget):
     Messages to the page: "frame" with a piece of the stream, "tick" (to be answered at once), "choose" (a record to
     show), "replay" (plays what it has, or stops), "download" with a file.
     From the page: "hello" (it knows nothing), "ack", "hidden", "visible", "chosen" (a record), "want" (the frames that
-    it lacks), "away" (no view of it is on screen, and none has been), "here" (one is), "failed".
+    it lacks), "away" (no view of it is on screen, and none has been), "here" (one is), "failed", "typed" (a number
+    beside a slider), "unread" (a text that was typed for a number).
     """
 
     _esm = module_source()
     stage = traitlets.Dict().tag(sync=True)
     title = traitlets.Unicode().tag(sync=True)
     tips = traitlets.Dict().tag(sync=True)
+    whole: Any = traitlets.List().tag(sync=True)
+    """The labels of controls that take whole numbers alone."""
+
+
+class Tended(anywidget.AnyWidget):
+    """Has the page look after a box of controls without a picture (see page/tended.js), from its "hello" on."""
+
+    _esm = tended_source()
+    title = traitlets.Unicode().tag(sync=True)
+    tips = traitlets.Dict().tag(sync=True)
+    whole: Any = traitlets.List().tag(sync=True)
 
 
 class Screen:
@@ -142,6 +154,10 @@ class Screen:
         """Sends the tooltips of controls to the pages, by label."""
         self.page.tips = tips
 
+    def tell_whole(self, labels: list[str]) -> None:
+        """Tells the pages which controls take whole numbers alone, by label."""
+        self.page.whole = labels
+
     def show(self, record: Any, number: int, caption: str, progress: str, records: int) -> None:
         """Draws a record and sends the frame.
 
@@ -243,8 +259,8 @@ class Screen:
         still making the Lab.
 
         Args:
-          listener: told "redraw", "ready" (frames may be sent again), "want", "away", "here", or "chosen" (with
-            a record's number, or None).
+          listener: told "redraw", "ready" (frames may be sent again), "want", "away", "here", "chosen" (with a
+            record's number, or None), "typed" or "unread" (with the label of a control, and the number or the text).
         """
         with self._taking:
             self._listener = listener
@@ -252,9 +268,9 @@ class Screen:
                 self._take(message)
             self._early.clear()
 
-    def _tell(self, what: str, record: int | None = None) -> None:
+    def _tell(self, what: str, *about: Any) -> None:
         if self._listener is not None:
-            self._listener(what, record)
+            self._listener(what, *about)
 
     def _heard(self, _: Any, message: dict[str, Any], buffers: Any) -> None:
         with self._taking:
@@ -290,6 +306,10 @@ class Screen:
             self._tell("here")
         elif kind == "want":
             self._tell("want")
+        elif kind == "typed":
+            self._tell("typed", str(message["label"]), float(message["number"]))
+        elif kind == "unread":
+            self._tell("unread", str(message["label"]), str(message["text"]))
         elif kind == "failed":
             self._pages.clear()
             self._greet(False)

@@ -199,7 +199,7 @@ def furnish_rows(ax: Axes, values: Seen) -> None:
 
 def _trained(values: Mapping[str, Any]) -> str:
     """What the numbers of the map are."""
-    experts = values["experts"] if _joint(values) else task_of(values).classes
+    experts = WORDS["JOINT_EXPERTS" if _joint(values) else "OWN_EXPERTS"].format(experts=values["experts"])
     trials, first = values["trials"], min(FIRST_TRAININGS, values["trials"])
     small = WORDS["SMALL"].format(first=first) if trials > first else ""
     return WORDS["TRAINED"].format(training=values["training"], experts=experts, trials=trials, small=small)

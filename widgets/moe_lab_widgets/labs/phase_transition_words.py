@@ -32,7 +32,9 @@ WORDS: Mapping[str, str] = {
     "TROUBLE": "In {lost} training the loss became infinite; they count as failures.",
     "TROUBLES": "In {lost} trainings the loss became infinite; they count as failures.",
     # What the panels say of themselves.
-    "TRAINED": "{training} training (k = {experts}): % of {trials} trainings that reach 95 % test accuracy\n"
+    "JOINT_EXPERTS": "k = {experts}",
+    "OWN_EXPERTS": "one expert per class",
+    "TRAINED": "{training} training ({experts}): % of {trials} trainings that reach 95 % test accuracy\n"
     "{small}pale: the map before",
     "SMALL": "small cell: {first} have run; ",
     "ACROSS": "N · training samples",

@@ -128,6 +128,7 @@ def begin(run: Run, kept: dict[str, Any]) -> Iterator[Snapshot]:
 
 # ---- panel 1: where the patches go ----
 
+CROSS = "a patch without a place at this expert"
 LEVELS = 5
 """Shades of a box, where every patch goes everywhere with a weight."""
 HIGH = 142.0
@@ -183,7 +184,7 @@ def draw_places(axes: list[Axes], now: Now) -> None:
         tops, down = rows_of(ax, now.values["experts"])
         expert, patch = np.nonzero((asked[side] > 0) & (kept[side] == 0))
         cross: dict[str, Any] = {"color": theme.MUTED, "markersize": 4.5, "markeredgewidth": 1.2, "clip_on": False}
-        ax.plot(patch, tops[expert] + down / 2, "x", label="a patch without a place at this expert", **cross)
+        ax.plot(patch, tops[expert] + down / 2, "x", label=CROSS, zorder=3, **cross)  # above the boxes, which it is in
 
 
 def _draw_boxes(ax: Axes, side: int, levels: NDArray[np.int64], anywhere: NDArray[np.bool_]) -> None:

@@ -1,5 +1,6 @@
 /** The knobs of a Lab on a page: their fields, the values that fit together, and the address and the code of a run. */
 import { DECLARED } from "./declared.js";
+import { numberIn } from "./typed.js";
 import { filled } from "./words.js";
 
 /** @typedef {{[knob: string]: any}} Values */
@@ -19,6 +20,8 @@ import { filled } from "./words.js";
  */
 
 const MOST_SEED = 1e9;
+/** A place for a number. A number input drops a comma, or all that it cannot read, before anybody sees it. */
+const TYPED = { type: "text", inputMode: "decimal", autocomplete: "off" };
 const NEEDED = ["DecompressionStream", "ResizeObserver"];
 
 /** Whether the visitor has asked for little motion: then nothing moves by itself. */
@@ -158,10 +161,12 @@ export class Board {
    * @param {HTMLElement} main where the main knobs go
    * @param {HTMLElement} rest where the others go, hidden until asked for
    * @param {(said: string[]) => void} moved told when someone has moved a knob
+   * @param {(said: string[]) => void} unread told when someone has typed what is no number
    */
-  constructor(lab, main, rest, moved) {
+  constructor(lab, main, rest, moved, unread) {
     this.lab = lab;
     this.moved = moved;
+    this.unread = unread;
     /** @type {Values} */
     this.wanted = {};
     /** @type {Values} */
@@ -169,8 +174,8 @@ export class Board {
     /** @type {(() => void)[]} */
     this.shown = [];
     for (const knob of lab.knobs) this.addKnob(knob, knob.main ? main : rest);
-    const seed = element("input", { type: "number", min: "0", step: "1", id: "knob-seed" });
-    seed.addEventListener("change", () => this.move("seed", Number(seed.value)));
+    const seed = element("input", { ...TYPED, id: "knob-seed" });
+    seed.addEventListener("change", () => this.type(seed, "seed", "seed", [], true));
     this.addField(main, "seed", "seed", [seed]).tip.textContent = lab.tip_seed;
     this.shown.push(() => { seed.value = this.values.seed; });
     if (rest.childElementCount) main.append(moreButton(rest));
@@ -186,15 +191,32 @@ export class Board {
   }
 
   /** Takes the value of a field; what stands at the default of its source follows the source.
-   * @param {string} name @param {any} value */
-  move(name, value) {
+   * @param {string} name @param {any} value @param {string[]} said what else is to be said of it */
+  move(name, value, said = []) {
     const before = this.lab.defaults[this.values.source];
     const after = this.lab.defaults[name === "source" ? value : this.values.source];
     const wanted = { ...this.wanted, [name]: value };
     for (const other of Object.keys(after)) {
       if (other !== name && wanted[other] === before[other]) wanted[other] = after[other];
     }
-    this.moved(this.put(wanted));
+    this.moved([...said, ...this.put(wanted)]);
+  }
+
+  /** Takes what was typed for a number; where it is none, the value stays and that is said.
+   * @param {HTMLInputElement} input @param {string} name @param {string} title @param {any[]} offered all values if empty
+   * @param {boolean} whole */
+  type(input, name, title, offered, whole) {
+    const { words } = this.lab;
+    const text = input.value.trim();
+    const value = numberIn(text, whole);
+    if (!Number.isNaN(value)) {
+      const found = offered.length ? nearest(value, offered) : value;
+      this.move(name, found, found === value ? [] : [filled(words.LACKS_VALUE, { title, value, nearest: found })]);
+      return;
+    }
+    for (const show of this.shown) show();
+    const about = { title, value: this.values[name], kind: words[whole ? "WHOLE" : "NUMBER"], text };
+    if (text) this.unread([filled(words.UNREAD, about)]);
   }
 
   /** @param {HTMLElement} root @param {string} name @param {string} words @param {HTMLElement[]} inputs */
@@ -234,13 +256,13 @@ export class Board {
 
   /** A number box and a slider, which stands only at values that fit. @param {Knob} knob */
   slidersOf(knob) {
-    const { name, low, high, step, digits } = knob;
-    const box = element("input", { type: "number", min: low, max: high, step });
+    const { name, digits } = knob;
+    const box = element("input", { ...TYPED });
     const slider = element("input", { type: "range", id: `knob-${name}`, min: "0", step: "1" });
     box.setAttribute("aria-label", knob.label);
     let offered = offeredBy(knob);
     slider.addEventListener("input", () => this.move(name, offered[Number(slider.value)]));
-    box.addEventListener("change", () => this.move(name, box.value === "" ? this.values[name] : Number(box.value)));
+    box.addEventListener("change", () => this.type(box, name, knob.title, offeredBy(knob), knob.whole));
     this.shown.push(() => {
       const rules = this.lab.rules.filter((rule) => rule.knob === name && rule.among);
       offered = rules.map((rule) => allowedBy(rule, knob, this.values)).find(Boolean) ?? offeredBy(knob);

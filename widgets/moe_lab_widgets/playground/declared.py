@@ -29,9 +29,10 @@ import moe_lab_widgets
 from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.maps import ENOUGH
 from moe_lab_widgets.drawing.trials import BANDS, MOST_LINES, SPREAD_WORDS
+from moe_lab_widgets.engine.board import SEED_TIP, KnobBoard
 from moe_lab_widgets.engine.callbacks import OwnMoves
 from moe_lab_widgets.engine.definition import MOST_NAMED, Story
-from moe_lab_widgets.engine.knobs import SEED_TIP, KnobBoard, LabKnob, readout_format
+from moe_lab_widgets.engine.knobs import LabKnob, readout_format
 from moe_lab_widgets.engine.mnist import MNIST
 from moe_lab_widgets.playground.texts import BOTH, OWN
 

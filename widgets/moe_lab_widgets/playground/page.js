@@ -328,7 +328,10 @@ function ask() {
 
 /** Fills the page with what does not change, and lets it hear its visitor. */
 function open() {
-  board = new Board(ALIGNMENT, find("knobs"), find("others"), (said) => change(-1, said));
+  board = new Board(ALIGNMENT, find("knobs"), find("others"), (said) => change(-1, said), (said) => {
+    view.said = said;
+    draw();
+  });
   tell = connected(hear);
   find("same").textContent = told("SAME");
   find("work-title").textContent = told("WORK");

@@ -202,7 +202,7 @@ function change(story, said, playing = !CALM) {
   begin(playing);
   const { map } = view;
   const small = map.trials > map.first ? say("SMALL", { first: map.first }) : "";
-  const experts = training === "joint" ? board.values.experts : DECLARED.theme.classes.length;
+  const experts = say(training === "joint" ? "JOINT_EXPERTS" : "OWN_EXPERTS", { experts: board.values.experts });
   find("trained").textContent = say("TRAINED", { training, experts, trials: map.trials, small });
 }
 
@@ -232,7 +232,10 @@ function walk(event) {
 
 /** Fills the page with what does not change, and lets it hear its visitor. */
 function open() {
-  board = new Board(PHASE, find("knobs"), find("others"), (said) => change(-1, said));
+  board = new Board(PHASE, find("knobs"), find("others"), (said) => change(-1, said), (said) => {
+    view.said = said;
+    draw();
+  });
   for (let number = 0; number < CREW; number++) {
     /** @type {Member} */
     const member = { job: null, tell: connected((message) => hear(member, message)) };

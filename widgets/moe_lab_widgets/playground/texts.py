@@ -6,6 +6,9 @@ from collections.abc import Mapping
 
 BOTH: Mapping[str, str] = {
     "NOW": "{title} is now {value}: {words}.",
+    "UNREAD": "{title} stays at {value}: it must be {kind}: got '{text}'",
+    "WHOLE": "a whole number",
+    "NUMBER": "a number",
     "LACKS_VALUE": "This page has no {title} = {value}. It shows {nearest}, which is the nearest.",
     "LACKS_MNIST": "MNIST's images are not in this page. It shows the handwritten digits instead.",
     "LACKS_SOURCE": "This page has no data named {value}. It shows the handwritten digits instead.",
@@ -14,7 +17,7 @@ BOTH: Mapping[str, str] = {
     "setting to try again.",
     "SAME": "The page draws the library's random numbers, so every training is the library's training.",
 }
-"""Texts of both pages."""
+"""Texts of both pages; Labs say the same of what is typed."""
 
 OWN: Mapping[str, Mapping[str, str]] = {
     "RouterAlignmentLab": {
