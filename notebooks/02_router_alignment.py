@@ -29,6 +29,9 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/02_router_alignment.ipynb)
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/v0.1.0?urlpath=lab/tree/notebooks/02_router_alignment.ipynb)
 
+# %% [markdown] tags=["papers"]
+# *The paper: [Chowdhury et al., ICML 2023](https://arxiv.org/abs/2306.04073).*
+
 # %% tags=["setup"] jupyter={"source_hidden": true}
 # On Colab this installs moe_lab v0.1.0 from github.com/moe-lab/moe_lab, and keeps
 # the torch, numpy and ipywidgets there. Elsewhere it does nothing.

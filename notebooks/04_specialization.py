@@ -31,6 +31,9 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/04_specialization.ipynb)
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/v0.1.0?urlpath=lab/tree/notebooks/04_specialization.ipynb)
 
+# %% [markdown] tags=["papers"]
+# *The paper: [Chen et al., NeurIPS 2022](https://arxiv.org/abs/2208.02813).*
+
 # %% tags=["setup"] jupyter={"source_hidden": true}
 # On Colab this installs moe_lab v0.1.0 from github.com/moe-lab/moe_lab, and keeps
 # the torch, numpy and ipywidgets there. Elsewhere it does nothing.

@@ -32,6 +32,9 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/08_real_images.ipynb)
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/v0.1.0?urlpath=lab/tree/notebooks/08_real_images.ipynb)
 
+# %% [markdown] tags=["papers"]
+# *The papers: [Chowdhury et al., ICML 2023](https://arxiv.org/abs/2306.04073); [Chowdhury et al., ICML 2024](https://arxiv.org/abs/2405.16646).*
+
 # %% tags=["setup"] jupyter={"source_hidden": true}
 # On Colab this installs moe_lab v0.1.0 from github.com/moe-lab/moe_lab, and keeps
 # the torch, numpy and ipywidgets there. Elsewhere it does nothing.

@@ -32,6 +32,9 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/10_balance_and_collapse.ipynb)
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/v0.1.0?urlpath=lab/tree/notebooks/10_balance_and_collapse.ipynb)
 
+# %% [markdown] tags=["papers"]
+# *The paper: [Chen et al., NeurIPS 2022](https://arxiv.org/abs/2208.02813).*
+
 # %% tags=["setup"] jupyter={"source_hidden": true}
 # On Colab this installs moe_lab v0.1.0 from github.com/moe-lab/moe_lab, and keeps
 # the torch, numpy and ipywidgets there. Elsewhere it does nothing.
@@ -363,7 +366,7 @@ pd.DataFrame(rows).T.round(3)
 # Compares your prediction with the result.
 gain = rows["1 shared"]["experts' worth"] - rows["0 shared"]["experts' worth"]
 outcome = "b" if abs(gain) < 0.5 else "a" if gain > 0 else "c"
-prediction_shared.seen(outcome, "Compare the two rows of the column experts' worth.")
+prediction_shared.seen(outcome, "The router turns away from expert 1 where the shared expert answers for it.")
 
 # %% [markdown]
 # The shared expert helps without any balancing. The last two columns show why. Without it, expert 1 must answer alone

@@ -34,6 +34,9 @@
 # [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/12_build_your_own.ipynb)
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/v0.1.0?urlpath=lab/tree/notebooks/12_build_your_own.ipynb)
 
+# %% [markdown] tags=["papers"]
+# *The paper: [Chowdhury et al., ICML 2023](https://arxiv.org/abs/2306.04073).*
+
 # %% tags=["setup"] jupyter={"source_hidden": true}
 # On Colab this installs moe_lab v0.1.0 from github.com/moe-lab/moe_lab, and keeps
 # the torch, numpy and ipywidgets there. Elsewhere it does nothing.
@@ -406,7 +409,7 @@ pd.DataFrame(rows).T.rename_axis(["pairs", "chooser"]).round(2)
 # Compares your prediction with the result.
 lead = rows[16, "experts"]["accuracy"] - rows[16, "patches"]["accuracy"]
 outcome = "c" if abs(lead) < 0.02 else "a" if lead > 0 else "b"
-prediction.seen(outcome, "Experts compare patches with each other, and that is what this task needs.")
+prediction.seen(outcome, "With one expert a patch's gate is always 1, so that it cannot learn.")
 
 # %% [markdown]
 # Experts do better, most clearly with few pairs. This is not because $o$ is lost: with 16 pairs it gets through equally

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
 import signal
 import socket
 import subprocess
@@ -208,6 +207,8 @@ class TestWithoutRoom:
     @pytest.mark.parametrize("cause", ["Permission denied", "File too large"])
     def test_what_writes_into_the_present_folder_says_that_it_cannot(self, tmp_path, cause):
         full = cause == "File too large"
+        import resource  # which Windows lacks
+
         limit = partial(resource.setrlimit, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)) if full else None
         rows = self.rows(cwd=tmp_path if full else "/sys", preexec_fn=limit)
         no = {name for name, said in rows.items() if said.startswith("no: the present folder cannot be written to")}
