@@ -24,8 +24,7 @@ def test_every_figure_is_measured() -> None:
     for name in ("gpu_joint_largest_part", "gpu_switch_largest_part"):
         shares = [int(part.rsplit(" ", 1)[1].rstrip("%")) for part in results[name].note.split(", ")]
         assert len(shares) == 8 and shares == sorted(shares, reverse=True) and sum(shares) <= 104
-    target = results["gpu_trainings_per_second"]
-    assert (target.target, target.best) == (1000.0, "at least")
+    assert all(result.target is None for result in results.values()), "no two devices are alike"
 
 
 def test_products_of_a_step_are_counted_by_hand() -> None:

@@ -38,7 +38,7 @@ def numbers_of(name: str, values: Any) -> np.ndarray:
     """
     array = _array(name, values)
     with np.errstate(over="ignore"):  # a longer float becomes infinite
-        return np.array(array, dtype=np.float64, order="C")
+        return np.array(array, dtype=np.float64, order="C") + 0.0  # which makes 0 of -0
 
 
 def finite_array(name: str, values: Any) -> np.ndarray:

@@ -45,7 +45,7 @@ def install(monkeypatch: pytest.MonkeyPatch, folder: Path, origin: dict[str, Any
     [
         ({"url": WHEEL, "archive_info": {}}, f'"moe-lab[hub] @ {WHEEL}"'),
         ({"url": "https://host/m.whl", "archive_info": {}}, '"moe-lab[hub] @ https://host/m.whl"'),
-        ({"url": "file:///work/moe_lab", "dir_info": {}}, '"moe-lab[hub] @ file:///work/moe_lab"'),
+        ({"url": "file:///srv/moe_lab", "dir_info": {}}, '"moe-lab[hub] @ file:///srv/moe_lab"'),
         (
             {"url": REPOSITORY, "vcs_info": {"vcs": "git", "requested_revision": "v0.1.0", "commit_id": "c" * 40}},
             f'"moe-lab[hub] @ git+{REPOSITORY}@v0.1.0"',

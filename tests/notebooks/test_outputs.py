@@ -136,6 +136,16 @@ class TestDifferences:
         outputs.keep_same_pictures([shown[0]], [shown[1]])
         assert shown[1] == shown[0]
 
+    def test_a_picture_with_another_mark_takes_the_place_of_the_stored_one(self):
+        white = np.full((300, 200, 3), 255)
+        crossed = white.copy()
+        for place in range(8):
+            crossed[40 + place, 40 + place] = crossed[40 + place, 47 - place] = 0
+        stored, made = (new_output("display_data", {"image/png": png(pixels)}) for pixels in (white, crossed))
+        assert self.found(stored, made) == []
+        outputs.keep_same_pictures([stored], [made])
+        assert made.data["image/png"] == png(crossed) != stored.data["image/png"]
+
     def test_a_lost_form_or_output_is_a_difference(self):
         table = new_output("display_data", {"text/plain": "1", "text/html": "<b>1</b>"})
         assert len(self.found(table, new_output("display_data", {"text/plain": "1"}))) == 1

@@ -226,6 +226,9 @@ class Lab(Kept, w.VBox):
                 self.picture.close()
             self._presenter.record = None
 
+    def __del__(self) -> None:
+        """Leaves an open Lab alone: ipywidgets keeps widgets until Python ends, too late to clear a picture."""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({arguments(self._board.needed(self.values))})"
 

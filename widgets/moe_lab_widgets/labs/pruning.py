@@ -303,13 +303,11 @@ def _training(now: Now, record: Record, trial: int) -> str:
 
 
 def _growth(now: Now, record: Record, trial: int) -> str:
-    """Returns how many routers of the trial on show have grown as the theory says."""
     if now.values["top"] == 1:
         return "No router moves when l = 1."
     grown, most = int((record.changes(trial) >= threshold(now.values)).sum()), record.run.model.experts
     routers = {0: "no router has", 1: "1 router has"}.get(grown, f"{grown} of {most} routers have")
-    bound = f"1.5 log l = {threshold(now.values):.2f}"
-    return f"Trial {trial + 1}: {routers} grown past {bound}{'' if grown else ' yet'}."
+    return f"Trial {trial + 1}: {routers} grown past 1.5 log l = {threshold(now.values):.2f}{'' if grown else ' yet'}."
 
 
 def _pruning(record: Record, found: Outcome, name: str) -> str:
