@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -224,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _unwritten(output: TextIO) -> str:
+def _unwritten(output: Any) -> str:
     """Why what was printed cannot be written; "" if it can. Python would complain of it once more at its end."""
     try:
         output.flush()

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+import websocket
 from jupyter_client.manager import run_kernel
 
 import moe_lab
@@ -301,11 +302,13 @@ class TestLab:
             time.sleep(0.2)
         begun = urllib.request.Request(f"{address}/api/kernels?token=opensesame", data=b"{}", method="POST")
         with urllib.request.urlopen(begun, timeout=60) as answer:
-            assert answer.status == 201
+            kernel = json.load(answer)["id"]
+        place = f"{address.replace('http', 'ws')}/api/kernels/{kernel}/channels?token=opensesame"
+        websocket.create_connection(place, timeout=180).close()  # is opened once the kernel has answered
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=120)[0]
         (kept,) = re.findall(
-            r"^/sys/\.?jupyter cannot be written to .*: JupyterLab keeps its files in (\S+) until", said, re.M
+            r"^/sys/\S+ cannot be written to .*: JupyterLab keeps its files in (\S+) until", said, re.M
         )
         assert not Path(kept).exists() and "Traceback" not in said
 

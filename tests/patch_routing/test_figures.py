@@ -94,8 +94,8 @@ class TestSampleComplexity:
     def test_patterns_put_joint_first(self):
         data = figures.sample_complexity("patterns", samples=(100,), trials=5, seed=3)
         mean = data.test_accuracy.mean(("trial", "samples"))
-        assert mean.sel(model="joint") > 0.95
-        assert mean.sel(model="cnn") < 0.9
+        assert mean.sel(model="joint") > 0.9
+        assert mean.sel(model="joint") > mean.sel(model="cnn") + 0.05
 
     def test_goes_on_from_a_store(self, small, tmp_path):
         first = figures.sample_complexity(**SMALL, seed=4, store=tmp_path)

@@ -38,6 +38,7 @@ from moe_lab.recovery.transforms import InvalidActivationError, gaussian_moments
 METHODS = ("spectral+em", "spectral", "joint-em")
 Data = Any  # array-likes; scikit-learn's validation raises its own errors for other types
 _FLAT = 1e-10  # largest variance along a direction, relative to the maximum, that counts as none
+_CONSTANT = 1e-6  # scale of a target that does not vary, relative to its size: what EM finds there is rounding
 
 
 class _Scaled(NamedTuple):
@@ -164,9 +165,11 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
     def _scaled(self, X: NDArray[np.float64], y: NDArray[np.float64], g: Activation) -> _Scaled:
         """Whitens the inputs and gives y the mean and variance of g(Z); without intercepts, its mean square.
 
-        Before, every column is divided by a power of 2, which is exact, so that squares do not overflow or vanish.
+        Before, every column is divided by a power of 2, which is exact, so that squares do not overflow or vanish. A
+        target that is to stay as it is is not divided, as g may be of any shape.
         """
-        columns, target_exponent = _exponent(X), _exponent(y)
+        of_any_unit = self.scale_target or g.linear
+        columns, target_exponent = _exponent(X), _exponent(y) if of_any_unit else np.int32(0)
         X, y = np.ldexp(X, -columns), np.ldexp(y, -target_exponent)
         centre = X.mean(0) if self.fit_intercept else np.zeros(X.shape[1])
         spread = np.sqrt(np.square(X - centre).mean(0))
@@ -176,13 +179,13 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         kept = values > _FLAT * max(values[-1], np.finfo(float).tiny)
         whiten = vectors[:, kept] / np.sqrt(values[kept])
         shift, scale = 0.0, 1.0
-        if self.scale_target or g.linear:
+        if of_any_unit:
             mean, square = gaussian_moments(g)[1:3, 0]
             deviation, target = y.std(), np.sqrt(square - mean**2)
             if not self.fit_intercept:
                 deviation, target = np.sqrt(np.square(y).mean()), np.sqrt(square)
-            if deviation > 1e-12 * np.abs(y).max() and target > 0:
-                scale = float(deviation / target)
+            varies = deviation > 1e-12 * np.abs(y).max() and target > 0
+            scale = float(deviation / target) if varies else _CONSTANT
             shift = float(y.mean() - scale * mean) if self.fit_intercept else 0.0
         return _Scaled(
             standard @ whiten,
