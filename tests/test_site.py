@@ -6,7 +6,6 @@ import base64
 import importlib.util
 import json
 import re
-import subprocess
 import sys
 from html import unescape
 from html.parser import HTMLParser
@@ -274,6 +273,14 @@ class TestBuilt:
             page = Resources(built / "papers" / f"{key}.html").text
             assert "eplicate" in page and f'href="papers/{key}.html"' in claimed
 
+    def test_pages_link_the_repository_its_issues_and_the_source_of_a_function(self, built):
+        page = (built / "reference" / "moe_lab.core.routing.html").read_text(encoding="utf-8")
+        address = f"https://github.com/{repository(ROOT)}"
+        assert f'<a href="{address}">Source code</a>' in page and f'<a href="{address}/issues">' in page
+        assert 'href="../_modules/moe_lab/core/routing.html#expert_choice"' in page
+        source = (built / "_modules" / "moe_lab" / "core" / "routing.html").read_text(encoding="utf-8")
+        assert 'id="expert_choice"' in source
+
     def test_the_page_of_the_course_moves_and_has_three_doors(self, built):
         front = Resources(built / "course.html")
         assert "Move a slider and watch a mixture of experts train." in " ".join(front.text.split())
@@ -477,19 +484,3 @@ def test_without_sphinx_it_says_what_to_install(monkeypatch, tmp_path):
 def test_the_command_ends_with_a_sentence(tmp_path):
     with pytest.raises(SystemExit, match=r"there is no file .*nowhere\.json"):
         site.main(["--out", str(tmp_path / "site"), "--results", str(tmp_path / "nowhere.json")])
-
-
-@needs_sphinx
-def test_pages_link_the_repository_its_issues_and_the_source_of_a_function(tmp_path):
-    pages, built = tmp_path / "pages", tmp_path / "built"
-    pages.mkdir()
-    directive = "```{eval-rst}\n.. automodule:: moe_lab.core.interrupts\n   :members:\n```"
-    (pages / "course.md").write_text(f"# Course\n\n{directive}\n")
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "-b", "html", "-c", str(ROOT / "docs")]
-    subprocess.run([*command, str(pages), str(built)], cwd=ROOT, check=True)
-    page = (built / "course.html").read_text(encoding="utf-8")
-    address = f"https://github.com/{repository(ROOT)}"
-    assert f'<a href="{address}">Source code</a>' in page and f'<a href="{address}/issues">' in page
-    assert 'href="_modules/moe_lab/core/interrupts.html#stop_if_unwanted"' in page
-    source = (built / "_modules" / "moe_lab" / "core" / "interrupts.html").read_text(encoding="utf-8")
-    assert 'id="stop_if_unwanted"' in source
