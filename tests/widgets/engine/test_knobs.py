@@ -17,7 +17,7 @@ import moe_lab_widgets
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
 from moe_lab_widgets import Lab, LabKnob, Story, offer
-from moe_lab_widgets.engine import knobs
+from moe_lab_widgets.engine import board
 from moe_lab_widgets.engine.declared import Declared
 from tests.widgets.engine.tiny import PARTS, Blobs, TinyLab, tiny
 from tests.widgets.labs import tooltip
@@ -125,7 +125,7 @@ def test_a_slider_goes_to_the_nearest_value_that_fits_and_says_why(
     """Divisors of 80 samples on the slider of epochs (10, 20, ... 200) are 10, 20, 40 and 80."""
     epochs, late = lab.controls.knobs["epochs"], [0.0]
     clock = SimpleNamespace(**{**vars(time), "monotonic": lambda: time.monotonic() + late[0]})
-    monkeypatch.setattr(knobs, "time", clock)
+    monkeypatch.setattr(board, "time", clock)
 
     def moved(*values: int) -> int:
         for value in values:

@@ -58,7 +58,7 @@ def test_a_page_may_speak_while_the_cell_is_still_making_the_lab(monkeypatch: py
     monkeypatch.setattr("moe_lab_widgets.frames.screen.View", Hasty)
     screen, told = Screen(Blank(())), []
     assert not screen.live
-    screen.listen(lambda what, record: told.append(what))
+    screen.listen(lambda what, *about: told.append(what))
     assert screen.live and told == ["redraw"]
     tell(screen.page, kind="ack", frame=0)
     assert told == ["redraw", "ready"]

@@ -1,6 +1,5 @@
 /** The map page: a map of trainings that fills while workers train it. */
 import { Board, CALM, element, find, fromAddress, openPage, toAddress, toPython } from "./controls.js";
-import { DECLARED } from "./declared.js";
 import { PHASE, PhaseMap, judged, phaseCaption, rangeWords, rangesOf, say } from "./phase_map.js";
 import { cellAt, drawCovered, drawMap, drawNeeded } from "./phase_picture.js";
 import { percent, percentOf } from "./words.js";
