@@ -138,7 +138,7 @@ lab
 #    does this rule work now?
 # 3. Choose a rule that fails and tick <kbd>fine-tune what is left</kbd>. Does it help? Compare with *Fine-tuning rescues*
 #    in <kbd>story</kbd>, where training had stopped too early.
-# 4. Set <kbd>l · tokens per expert (or experts per token)</kbd> to 1. What does the Lab say, and why?
+# 4. Set <kbd>l · picks per expert (or per token)</kbd> to 1. What does the Lab say, and why?
 #
 # ## What it costs
 #

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Text
+from matplotlib.transforms import BboxBase
 from numpy.typing import NDArray
 
 from moe_lab.drawing import theme
 
 FALLS = 0.25
 """The part of the vertical axis from which a line falls. Lines that all end low cannot be told apart at their ends."""
-ALONG = (0.5, 0.75, 0.25)
-"""Where on its fall a line is named, as parts of its height: the first that is free, or the least crowded."""
+ALONG = (0.5, 0.75, 0.25, 0.62, 0.38, 0.87)
+"""Where on its fall a line is named, as parts of its height: the first where no other name is. Else it is named at its
+end."""
 APART = 16.0
-"""The least distance between the names of two lines, in pixels at 100 dpi."""
-LONGEST = 90.0
-"""About the length of a name, in the same pixels."""
+"""The least distance between the names at two lines' ends, in pixels at 100 dpi."""
 BESIDE = 4.0
 """How far from its line a name stands, clear of the line's marks."""
 
@@ -47,16 +47,17 @@ def name_lines(axes: Axes, lines: Sequence[Line]) -> list[Text]:
     Lines without a finite value get no name.
     """
     low, high = axes.get_ylim()
-    falling = {index for index, line in enumerate(lines) if np.ptp(_finite(line)[1]) > FALLS * (high - low)}
-    ends = [(float(line.y[-1]), line.name, line.colour) for i, line in enumerate(lines) if i not in falling]
+    texts: list[Text] = []
+    at_end = []
+    for line in lines:
+        falls = np.ptp(_finite(line)[1]) > FALLS * (high - low)
+        text = _along(axes, line, [other.get_window_extent() for other in texts]) if falls else None
+        if text is None:
+            at_end.append((float(line.y[-1]), line.name, line.colour))
+        else:
+            texts.append(text)
     right = max((float(line.x[-1]) for line in lines), default=1.0)
-    texts = tied_names(axes, right, ends)
-    taken: list[NDArray[np.float64]] = []
-    for index in sorted(falling):
-        text, place = _along(axes, lines[index], taken)
-        texts.append(text)
-        taken.append(place)
-    return texts
+    return [*tied_names(axes, right, at_end), *texts]
 
 
 def tied_names(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], pixels: float = APART) -> list[Text]:
@@ -80,19 +81,21 @@ def tied_names(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]], pix
     return texts
 
 
-def _along(axes: Axes, line: Line, taken: Sequence[NDArray[np.float64]]) -> tuple[Text, NDArray[np.float64]]:
-    """Writes a name to the right of a falling line and parallel to it. Returns it and its place in pixels."""
+def _along(axes: Axes, line: Line, taken: Sequence[BboxBase]) -> Text | None:
+    """Names a falling line to its right and parallel to it, where no other name is; None where there is no room."""
     x, y = _finite(line)
     points = axes.transData.transform(np.column_stack((x, y))) * theme.BASE_DPI / axes.figure.dpi
-    steps = [_crossing(points, part) for part in ALONG]
-    free = [step for step in steps if all(_apart(step[0], other) for other in taken)]
-    crowded = max(steps, key=lambda step: min((np.hypot(*(step[0] - other)) for other in taken), default=np.inf))
-    place, way = free[0] if free else crowded
-    beside = place + BESIDE * np.array([-way[1], way[0]]) / np.hypot(*way)
-    left, low = axes.transData.inverted().transform(beside * axes.figure.dpi / theme.BASE_DPI)
-    angle = float(np.degrees(np.arctan2(way[1], way[0])))
-    style: dict[str, Any] = {"rotation_mode": "anchor", "ha": "center", "va": "bottom", "size": theme.SMALL_SIZE}
-    return axes.text(left, low, line.name, rotation=angle, color=line.colour, **style, zorder=5), place
+    for part in ALONG:
+        place, way = _crossing(points, part)
+        beside = place + BESIDE * np.array([-way[1], way[0]]) / np.hypot(*way)
+        left, low = axes.transData.inverted().transform(beside * axes.figure.dpi / theme.BASE_DPI)
+        angle = float(np.degrees(np.arctan2(way[1], way[0])))
+        style: dict[str, Any] = {"rotation_mode": "anchor", "ha": "center", "va": "bottom", "size": theme.SMALL_SIZE}
+        text = axes.text(left, low, line.name, rotation=angle, color=line.colour, **style, zorder=5)
+        if not text.get_window_extent().count_overlaps(taken):
+            return text
+        text.remove()
+    return None
 
 
 def _crossing(points: NDArray[np.float64], part: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -103,10 +106,6 @@ def _crossing(points: NDArray[np.float64], part: float) -> tuple[NDArray[np.floa
     way = points[first + 1] - points[first]
     share = (level - heights[first]) / way[1] if way[1] else 0.5
     return points[first] + share * way, way
-
-
-def _apart(one: NDArray[np.float64], other: NDArray[np.float64]) -> bool:
-    return bool(abs(one[0] - other[0]) >= APART or abs(one[1] - other[1]) >= LONGEST)
 
 
 def _finite(line: Line) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -25,7 +25,7 @@ NOTEBOOKS = [ROOT / "notebooks" / f"{notebook.stem}.py" for notebook in COURSE]
 INDEX = ROOT / "notebooks" / "index.py"
 ASKED = re.compile(r"^(\w+) = predict\(", flags=re.MULTILINE)
 COMPARED = re.compile(r"^(\w+)\.seen\(", flags=re.MULTILINE)
-PLUMBING = {"setup", "badges", "compare", "solution"}
+PLUMBING = {"setup", "badges", "papers", "compare", "solution"}
 """Tags of cells that are not counted: tools write them, or they compare a prediction."""
 WIDEST = tomllib.loads((ROOT / "notebooks" / ".ruff.toml").read_text(encoding="utf-8"))["line-length"]
 

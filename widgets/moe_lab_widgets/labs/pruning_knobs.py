@@ -57,7 +57,7 @@ KNOBS = (
     offer(TokenMoE, "routing", main=True, meaning="who chooses",
           words={of.EXPERTS_CHOOSE: "experts choose tokens", of.TOKENS_CHOOSE: "tokens choose experts"},
           effect="Each expert keeps its l best tokens, or each token visits its l best experts."),
-    _from_recipe(TokenMoE, "top", main=True, meaning="tokens per expert (or experts per token)", slider=(1, 12, 1),
+    _from_recipe(TokenMoE, "top", main=True, meaning="picks per expert (or per token)", slider=(1, 12, 1),
                  effect="More tokens for each expert, or more experts for each token. With one, no router learns."),
     _from_recipe(Run, "steps", main=True, meaning="training steps", slider=(10, 300, 10),
                  effect="With more steps the routers that matter grow further above the others."),
