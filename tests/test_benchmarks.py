@@ -20,7 +20,7 @@ from tests.helpers.effort import only_thorough
 BROWSER = ("browser", "link")
 UNIX = ("hub", "live", "phase_map", "recovery")
 """Those that ask the system for their memory or for the time of their processes."""
-TIME = re.compile(r"\b(s|ms|us|second)\b")
+TIME = re.compile(r"(?<!')\b(s|ms|us|second)\b")
 """In the unit of a figure that depends on the machine alone."""
 IN_BROWSER = [pytest.mark.browser, only_thorough("a minute each, for what tests/browser does too")]
 MARKS = {topic: [pytest.mark.slow, *(IN_BROWSER if topic in BROWSER else [])] for topic in TOPICS}
