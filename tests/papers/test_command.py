@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from moe_lab import cli
+from moe_lab.registry import PAPERS
 from moe_lab_papers import ledger
 from moe_lab_papers.claim import Claim, Measurement, Published, Rule, sentence
 from moe_lab_papers.ranges import near
@@ -61,7 +62,9 @@ def test_the_report_stands_on_its_own(few: tuple[Claim, ...], tmp_path: Path) ->
     assert call("pmoe2023", "chen2022/squares", "--out", str(tmp_path), "--jobs", "1", "--seed", "3") == 0
     page = (tmp_path / "report.html").read_text()
     assert "data:image/png;base64," in page and "Squares rise." in page
-    assert not re.search(r"(src|href)=\"(?!data:|#)", page), "nothing is fetched from elsewhere"
+    assert not re.search(r"src=\"(?!data:)|<link", page), "nothing is fetched from elsewhere"
+    papers = {paper.url for paper in PAPERS.values()}
+    assert "https://arxiv.org/abs/2306.04073" in set(re.findall(r'href="([^"#][^"]*)"', page)) <= papers
     for claim in few:
         assert claim.id in page and claim.sentence in page and sentence(claim.rule.words) in page
     assert "measure_runs.squares(numbers=(2,), trials=3, seed=3" in page
