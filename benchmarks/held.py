@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 HELD: Mapping[str, str] = {
+    r"joint_step_speedup": "AMD EPYC, family 25, model 1",
     r"link_.*_over_free": "AMD EPYC, family 25, model 1",
 }
 """By a pattern of the figures' names."""
