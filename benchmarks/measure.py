@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,12 +92,6 @@ def used_by(program: str) -> float:
 def _children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
-
-
-@cache
-def importing_torch(rounds: int = 3) -> float:
-    """Returns the CPU seconds of `import torch` in a fresh Python: what every start costs on this machine."""
-    return statistics.median([used_by("import torch") for _ in range(rounds + 1)][1:])  # the first fills the disk cache
 
 
 def ratio(above: Sequence[float], below: Sequence[float]) -> float:
