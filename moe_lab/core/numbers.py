@@ -38,7 +38,9 @@ def numbers_of(name: str, values: Any) -> np.ndarray:
     """
     array = _array(name, values)
     with np.errstate(over="ignore"):  # a longer float becomes infinite
-        return np.array(array, dtype=np.float64, order="C") + 0.0  # which makes 0 of -0
+        numbers = np.array(array, dtype=np.float64, order="C")
+    numbers += 0.0  # in place, as a sum of an array without axes is no array; it makes 0 of -0
+    return numbers
 
 
 def finite_array(name: str, values: Any) -> np.ndarray:
@@ -55,8 +57,10 @@ def finite_array(name: str, values: Any) -> np.ndarray:
 def check_finite(name: str, values: np.ndarray | Tensor) -> None:
     """Raises a ValueError that says how many numbers are NaN or infinite, and where the first of them is."""
     array = values if isinstance(values, np.ndarray) else _of_tensor(name, values)
-    wrong = ~np.isfinite(array)
+    wrong = np.asarray(~np.isfinite(array))
     if wrong.any():
+        if not wrong.ndim:
+            _refuse(f"{name} must hold finite numbers", f"{name}={array:g}")
         nan = int(np.isnan(array).sum())
         infinite = int(wrong.sum()) - nan
         counts = [f"{count} {word}" for count, word in ((nan, "NaN"), (infinite, "infinite")) if count]

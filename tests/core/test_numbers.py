@@ -39,6 +39,14 @@ def test_what_is_no_array_of_finite_numbers_is_named(form: str) -> None:
     assert "\n" not in str(raised.value) and len(str(raised.value)) <= 300
 
 
+def test_a_number_is_an_array_without_axes() -> None:
+    for number in (-0.0, np.float64(0), torch.tensor(0)):
+        assert isinstance(found := finite_array("x", number), np.ndarray) and found.shape == ()
+        assert not np.signbit(found)
+    with pytest.raises(InputError, match=r"^x must hold finite numbers: got x=-inf$"):
+        finite_array("x", -np.inf)
+
+
 @pytest.mark.parametrize("value", [None, "abc", {1, 2}, len, iter([1]), Strange(), [Strange()], object()])
 def test_what_is_no_array_is_named(value: Any) -> None:
     with pytest.raises(InputError, match=r"^x must (be an array of numbers|hold numbers): got "):
