@@ -205,7 +205,7 @@ class Sheet(Artist):
             renderer.stamps(*self.words_at(scale), np.array(self.inks, dtype="<u4"))
 
     def _draw_pixels(self, renderer: Any, scale: float) -> None:
-        wide, high = int(renderer.width), int(renderer.height)  # matplotlib 3.8 has floats
+        wide, high = int(renderer.width), int(renderer.height)  # Agg has them as floats
         pixels, left, top = self.composed(scale, wide, high)
         if pixels.size:
             context = renderer.new_gc()
