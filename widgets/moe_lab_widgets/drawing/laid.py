@@ -67,6 +67,7 @@ class Laid:
         self.head: list[Artist] = []
         self.content: list[Artist] = []
         self.version, self.advice = 0, ""
+        self._furnished = False
         self._seen: Seen | None = None
         self.seconds = 0.0
         """That `draw` took for the present record."""
@@ -100,9 +101,10 @@ class Laid:
         self.head, self.family = [], list(self.axes)
         self.margins = self.panel.margins or USUAL  # what other ticks have needed is forgotten
         self._place()
-        for ax in self.axes:
+        for ax in self.axes if self._furnished else ():  # new Axes are clear, and clearing takes as long as making them
             ax.clear()
             theme.plain(ax)
+        self._furnished = True
         seen, known = Seen(values), set(map(id, self.figure.get_children()))
         self.panel.furnish(self.target, seen)
         made: list[Any] = [one for one in self.figure.get_children() if id(one) not in known]

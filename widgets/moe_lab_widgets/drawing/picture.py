@@ -289,7 +289,8 @@ class Picture:
             self.laid, self._pins, self._pinned, self._background = [], [], [], None
             self.names.clear()
             self._known_names.clear()
-            self.figure.clear()
+            for ax in self.figure.axes:
+                self.figure.delaxes(ax)  # not `clear`, which makes every axis anew
 
 
 def _labelled(artist: Artist) -> bool:
