@@ -23,7 +23,7 @@ lab
 BEGIN = """
 import time
 lab._runner.set_pace(0.0)
-lab._runner.frames = {frames}
+lab._runner.pace.frames = {frames}
 begin = time.process_time()
 lab.set(steps=200, noise={noise})
 """

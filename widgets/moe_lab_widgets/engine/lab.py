@@ -26,12 +26,12 @@ from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone, guarded, heard_at_once, widgets_lock
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.engine.device import offered
-from moe_lab_widgets.engine.host import Outcome
 from moe_lab_widgets.engine.kept import Kept
 from moe_lab_widgets.engine.knobs import arguments
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.presenter import Presenter
 from moe_lab_widgets.engine.runner import Runner
+from moe_lab_widgets.engine.states import Outcome
 from moe_lab_widgets.engine.threads import available, headless
 from moe_lab_widgets.frames.screen import Screen
 
@@ -101,7 +101,7 @@ class Lab(Kept, w.VBox):
         self._runner.playing = playing
         self.controls.show_playing(playing)
         self.controls.speed.value = self.speed
-        self._runner.frames = self.frames
+        self._runner.pace.frames = self.frames
         self._runner.set_pace(SPEEDS[self.speed])
         self._listen()
         self._closed = False

@@ -14,9 +14,9 @@ from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import alone, message
 from moe_lab_widgets.engine.controls import FASTEST, Controls
 from moe_lab_widgets.engine.definition import Definition
-from moe_lab_widgets.engine.host import Run
 from moe_lab_widgets.engine.knobs import RARELY
 from moe_lab_widgets.engine.output import NotebookOutput
+from moe_lab_widgets.engine.states import RunState
 from moe_lab_widgets.frames.screen import Screen
 
 DESCRIBE_AFTER = 0.25
@@ -24,7 +24,7 @@ DESCRIBE_AFTER = 0.25
 
 
 class Presenter:
-    """The `Host` of a Lab's Runner.
+    """Shows what a Lab's Runner trains, which never calls it from two threads at the same time.
 
     Args:
       lab: its hooks are called.
@@ -64,9 +64,9 @@ class Presenter:
         self._current = False
         """Whether the picture is that of the present run."""
 
-    # ---- called by the Runner ----
+    # ---- called by the Runner, with the state of its run ----
 
-    def begin(self, runner: Run) -> Iterator[Any]:
+    def begin(self, run: RunState) -> Iterator[Any]:
         """Starts a run with the latest values; the picture changes only once the values have passed the checks."""
         self._current = False
         self._controls.mark(stale=True)
@@ -75,7 +75,7 @@ class Presenter:
         told = {**values, RARELY: True} if rarely else values
         self._lab.check(told)
         self.device = choose(values["device"], self._lab.work(told)).type
-        run = self._lab.start({**told, "device": self.device})
+        records = self._lab.start({**told, "device": self.device})
         with drawing_lock:
             view = self._board.view_of(self._board.values)  # it may have moved since, and starts no run
             self._picture.set_view(view)
@@ -83,50 +83,50 @@ class Presenter:
             self._screen.begin()
             self.values = self._named({**told, **view})
         self._show_code()
-        self.show_playing(runner)
+        self.show_playing(run)
         self.unsaved = ""
         self._controls.warn("")
-        return run
+        return records
 
-    def further(self, runner: Run) -> Iterator[Any] | None:
+    def further(self, run: RunState) -> Iterator[Any] | None:
         """Returns the records that an ended run should add for the view-only knobs."""
-        return self._lab.more(runner.records[-1]) if len(runner.records) else None
+        return self._lab.more(run.records[-1]) if len(run.records) else None
 
     def ready(self) -> bool:
         """Whether the page keeps up with the frames."""
         return self._screen.ready()
 
-    def show(self, runner: Run, index: int) -> None:
+    def show(self, run: RunState, index: int) -> None:
         """Shows one record, and updates the texts now and then. A live page has the newest frames too."""
-        self.finished = runner.finished
-        records, last = runner.records, len(runner.records) - 1
+        self.finished = run.finished
+        records, last = run.records, len(run.records) - 1
         self.record = records[index]
         if not self._screen.live:
-            self._send(runner, index)
+            self._send(run, index)
         else:
             for wanted in {index, last}:
                 if self._screen.lacks(records.number(wanted)):
-                    self._send(runner, wanted)
+                    self._send(run, wanted)
         self._current = True
         self._controls.mark(stale=False)
         now = time.monotonic()
-        scrubbed = runner.scrubbed_to is not None
+        scrubbed = run.scrubbed_to is not None
         due = now - self._described_at > DESCRIBE_AFTER or last == 0
-        if due or not runner.playing or runner.finished or scrubbed:
+        if due or not run.playing or run.finished or scrubbed:
             self._described_at = now
-            self._describe(runner)
+            self._describe(run)
         self.first_shown.set()
 
-    def fill(self, runner: Run) -> bool:
+    def fill(self, run: RunState) -> bool:
         """Sends one of the frames that the page lacks, coarsely first; returns whether there may be more."""
-        records = runner.records
+        records = run.records
         if not self._screen.live:
             return False
         stride = 1 << max(len(records) - 1, 1).bit_length()
         while stride := stride // 2:
             for index in range(0, len(records), stride):
                 if self._screen.lacks(records.number(index)):
-                    self._send(runner, index)
+                    self._send(run, index)
                     return True
         return False
 
@@ -134,19 +134,19 @@ class Presenter:
         """Asks the page for an answer, which lets the run go on where there is no thread."""
         self._screen.tick()
 
-    def _send(self, runner: Run, index: int) -> None:
-        record, records = runner.records[index], runner.records
+    def _send(self, run: RunState, index: int) -> None:
+        record, records = run.records[index], run.records
         words = self._lab.caption(record), self._lab.progress(record)
         self._screen.show(record, records.number(index), *words, len(records))
 
-    def ended(self, runner: Run) -> None:
+    def ended(self, run: RunState) -> None:
         """Reports the end of the run, and leaves the picture in the notebook."""
         self.finished = True
-        self.show_playing(runner)
-        if runner.scrubbed_to is None and len(runner.records):
-            self.record = runner.records[-1]  # a page that does not keep up may not have been sent it yet
+        self.show_playing(run)
+        if run.scrubbed_to is None and len(run.records):
+            self.record = run.records[-1]  # a page that does not keep up may not have been sent it yet
         if self.record is not None:
-            self._describe(runner)
+            self._describe(run)
         if self._keep_latest or (self._output.together and not self.touched):
             self._output.refresh()
 
@@ -164,9 +164,9 @@ class Presenter:
 
     # ---- called by the Lab ----
 
-    def show_playing(self, runner: Run) -> None:
+    def show_playing(self, run: RunState) -> None:
         """Labels the play button with what it does next: what is on show moves, or it rests."""
-        follows = runner.playing and not runner.finished and runner.scrubbed_to is None
+        follows = run.playing and not run.finished and run.scrubbed_to is None
         self._controls.show_playing(follows or self._screen.replaying)
 
     def png(self) -> bytes:
@@ -220,16 +220,16 @@ class Presenter:
         """The caption of the record on show."""
         return "" if self.record is None else self._lab.caption(self.record)
 
-    def _describe(self, runner: Run) -> None:
+    def _describe(self, run: RunState) -> None:
         """Writes the caption, the trouble and the status."""
         self._screen.say(self.caption)
-        if runner.error is None:
+        if run.error is None:
             self._controls.warn(self.unsaved or self._lab.trouble(self.record))
-        state = "finished" if runner.finished else "training" if runner.playing else "paused"
-        if runner.resting and not runner.finished:
+        state = "finished" if run.finished else "training" if run.playing else "paused"
+        if run.resting and not run.finished:
             state = "waiting until it is on screen"
-        if runner.scrubbed_to is not None or not self._screen.live:  # a page shows it beside its time slider
+        if run.scrubbed_to is not None or not self._screen.live:  # a page shows it beside its time slider
             state += f"; showing {self._lab.progress(self.record)}"
-        training = f"{runner.seconds:.1f} s of training on the {device_word(self.device)}"
+        training = f"{run.seconds:.1f} s of training on the {device_word(self.device)}"
         self._controls.tell(" · ".join(filter(None, (state, training, self._picture.advice))))
-        self.show_playing(runner)
+        self.show_playing(run)

@@ -17,8 +17,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from moe_lab.core.interrupts import Interrupted, interrupted_when
-from moe_lab_widgets.engine.host import Host, Outcome
+from moe_lab_widgets.engine.pace import Pace
+from moe_lab_widgets.engine.presenter import Presenter
 from moe_lab_widgets.engine.recorder import Recorder
+from moe_lab_widgets.engine.states import Frame, Outcome, Phase, RunState
 
 _alive: weakref.WeakSet[Runner] = weakref.WeakSet()
 
@@ -30,11 +32,11 @@ def _stop_all() -> None:
         runner.close(patience=None)
 
 
-class Runner:
+class Runner(RunState):
     """Runs, records, paces and stops.
 
     Args:
-      host: shows the records.
+      presenter: shows the records.
       threaded: True to work on a thread, False to work inside the callers.
       headless: whether a call without a thread trains until the run ends, and raises its error.
       budget: seconds that a headless call may train.
@@ -42,34 +44,26 @@ class Runner:
     """
 
     IDLE_AFTER = 1.0
-    DRAWING_SHARE, PACED_SHARE = 0.09, 0.25
-    """Largest share of the time that may go into drawing: taken from the training, and from a pace's rests."""
     BEGUN = 3.0  # seconds of training after which a run that nobody sees is not begun anew
     MOMENT = 0.12
     """Seconds that the run goes on at an answer of the page, where there is no thread."""
 
-    def __init__(self, host: Host, *, threaded: bool, headless: bool, budget: float, most_records: int) -> None:
-        self.host, self.threaded, self.headless, self.budget = host, threaded, headless, budget
+    def __init__(
+        self, presenter: Presenter, *, threaded: bool, headless: bool, budget: float, most_records: int
+    ) -> None:
+        self.presenter, self.threaded, self.headless, self.budget = presenter, threaded, headless, budget
         self.most_records = most_records
-        self.pace = 0.0
-        """Most records per second; 0 for no limit."""
-        self.frames = 30.0
-        """Most frames per second."""
-        self.records = Recorder(most_records)
-        self.error: Exception | None = None
-        self.playing = True
-        self.resting = False  # until somebody sees the run
-        self.seconds = 0.0
-        """Time spent training in this run."""
+        self.pace = Pace()
+        super().__init__(Recorder(most_records))
         self._wake = threading.Condition(threading.RLock())
-        self._generation = self._begun = 0
-        self._singles = 0
-        self._scrubbed_to: int | None = None
-        self._redraw = self._closing = self._working = self._ended = self._end_reported = False
-        self._drawn = self._undrawn = self._view_changed = self._filling = False
-        self._cut_short = False  # by the seconds that a call may train
+        self._singles = 0  # records to take although the run is held
         self._run: Iterator[Any] | None = None
-        self._next_record = self._next_frame = 0.0
+        self._frame = Frame.NONE
+        self._filling = False  # the page may lack earlier records
+        self._view_changed = False
+        self._cut_short = False  # by the seconds that a call may train
+        self._working = self._closing = False
+        self._idle_due = False  # a frame was drawn since the presenter was last told that nothing moves
         self._thread: threading.Thread | None = None
         _alive.add(self)
 
@@ -78,39 +72,40 @@ class Runner:
     def restart(self) -> None:
         """Starts again with the latest values."""
         with self._orders():
-            self._generation += 1
-            self._scrubbed_to = None
+            self.generation += 1
+            self.scrubbed_to = None
 
     def play(self, playing: bool = True) -> None:
         """Continues the run, or holds it at its next record."""
         with self._orders():
-            self.playing, self._singles, self._next_record, self._redraw = playing, 0, 0.0, True
-            self._cut_short = False
+            self.playing, self._singles, self._frame, self._cut_short = playing, 0, Frame.ASKED, False
+            self.pace.hurry()
 
     def rest(self, resting: bool) -> None:
         """Holds the run at its first record, or where it is after some seconds, until it is on screen."""
         if resting and (self.finished or not self.playing):
             return
         with self._orders():
-            self.resting, self._redraw, self._next_record = resting, True, 0.0
+            self.resting, self._frame = resting, Frame.ASKED
+            self.pace.hurry()
             if resting and self.seconds < self.BEGUN:
-                self._generation += 1
+                self.generation += 1
 
     def step(self) -> None:
         """Holds the run and takes one record from it."""
         with self._orders():
             self._singles += 1
-            self.playing, self._scrubbed_to = False, None
+            self.playing, self.scrubbed_to = False, None
 
     def scrub(self, index: int | None) -> None:
         """Shows an earlier record; None follows the run again. The run itself is not disturbed."""
         with self._orders():
-            self._scrubbed_to, self._redraw = None if index is None else max(index, 0), True
+            self.scrubbed_to, self._frame = None if index is None else max(index, 0), Frame.ASKED
 
     def redraw(self) -> None:
         """Draws the present record again."""
         with self._orders():
-            self._redraw = True
+            self._frame = Frame.ASKED
 
     def fill(self) -> None:
         """Draws the records that the page lacks, while nothing else is to be drawn."""
@@ -125,26 +120,13 @@ class Runner:
     def refresh_view(self) -> None:
         """Draws the present record again with the latest view; a run that has ended may add records for it."""
         with self._orders():
-            self._view_changed = self._redraw = True
+            self._view_changed, self._frame = True, Frame.ASKED
 
-    def set_pace(self, pace: float) -> None:
+    def set_pace(self, records: float) -> None:
         """Sets the most records per second, 0 for no limit; without a page there is none."""
         with self._orders():
-            self.pace, self._next_record = 0.0 if self.headless else pace, 0.0
-
-    @property
-    def _goes_on(self) -> bool:
-        return self.playing and not self.resting
-
-    @property
-    def finished(self) -> bool:
-        """Whether the run of the latest values has come to its end."""
-        return self._ended and self._begun == self._generation
-
-    @property
-    def scrubbed_to(self) -> int | None:
-        """The index of the earlier record on show, or None when the picture follows the run."""
-        return self._scrubbed_to
+            self.pace.records = 0.0 if self.headless else records
+            self.pace.hurry()
 
     def wait(self, timeout: float | None = None) -> Outcome:
         """Waits for an end, a pause or an error, which is raised again; returns which it was."""
@@ -192,13 +174,18 @@ class Runner:
 
     # ---- the worker ----
 
+    @property
+    def _wanted_now(self) -> bool:
+        """Whether somebody waits for a frame or for a single record, whatever the pace."""
+        return self._frame is Frame.ASKED or self._singles > 0
+
     def _pending(self) -> bool:
         """Whether there is something to do, now or after the pace allows it."""
-        if self._working or self._generation != self._begun:
+        if self._working or self.generation != self.begun:
             return True
-        if (self._redraw or self._filling) and len(self.records) and self.host.ready():
+        if (self._frame is Frame.ASKED or self._filling) and len(self.records) and self.presenter.ready():
             return True
-        return self._run is not None and (self._goes_on or self._singles > 0)
+        return self.phase is Phase.TRAINING and (self.goes_on or self._singles > 0)
 
     def _work(self) -> None:
         import torch  # the setting is per thread, and tiny steps are many times slower with more
@@ -208,13 +195,13 @@ class Runner:
             with self._wake:
                 self._working = False
                 while not self._closing:
-                    pause = self._next_record - time.monotonic()
-                    paced = self._pending() and not self._outdated() and not self._redraw and not self._singles
+                    pause = self.pace.until_record
+                    paced = self._pending() and not self._outdated() and not self._wanted_now
                     if self._pending() and not (paced and pause > 0):
                         break
                     self._wake.notify_all()
-                    waits = self._redraw or self._filling  # for a page, which may stay silent
-                    idle_after = 0.1 if waits else self.IDLE_AFTER if self._drawn else None
+                    waits = self._frame is Frame.ASKED or self._filling  # for a page, which may stay silent
+                    idle_after = 0.1 if waits else self.IDLE_AFTER if self._idle_due else None
                     slept = self._wake.wait(pause if paced else idle_after)
                     if not slept and not waits and not self._pending():
                         break
@@ -229,10 +216,9 @@ class Runner:
         self._drop()
 
     def _idle(self) -> None:
-        self._drawn = False
-        self._filling = True
+        self._idle_due, self._filling = False, True
         try:
-            self.host.idle()
+            self.presenter.idle()
         except Exception as error:
             self._fail(error)
 
@@ -250,11 +236,11 @@ class Runner:
         until = time.monotonic() + seconds
         try:
             while not self._closing and self._pending():
-                if time.monotonic() > until and self._generation == self._begun:
+                if time.monotonic() > until and self.generation == self.begun:
                     if not self.headless:
-                        self.host.nudge()
+                        self.presenter.nudge()
                         break
-                    self.playing, self._singles, self._redraw = False, 0, True
+                    self.playing, self._singles, self._frame = False, 0, Frame.ASKED
                     self._cut_short = True
                     until = float("inf")
                 self._working = True
@@ -269,23 +255,23 @@ class Runner:
 
     def _rest(self) -> None:
         """Waits a little where the pace asks for it, without a thread."""
-        pause = self._next_record - time.monotonic()
-        if pause > 0 and self._generation == self._begun and not self._redraw and not self._singles:
+        pause = self.pace.until_record
+        if pause > 0 and self.generation == self.begun and not self._wanted_now:
             time.sleep(min(pause, self.MOMENT))
 
     def _turn(self) -> None:
         """Does one piece of work: starts a run, takes a record, draws a frame."""
         try:
-            if self._generation != self._begun:
+            if self.generation != self.begun:
                 self._begin()
             if self._view_changed:
                 self._add_records()
-            if self._run is not None and (self._goes_on or self._singles):
+            if self.phase is Phase.TRAINING and (self.goes_on or self._singles):
                 self._advance()
             self._draw_if_due()
-            if self._filling and self.host.ready():
+            if self._filling and self.presenter.ready():
                 self._filling = False  # before it looks: the page may want more meanwhile
-                if self.host.fill(self):
+                if self.presenter.fill(self):
                     self._filling = True
         except Exception as error:
             self._fail(error)
@@ -294,34 +280,33 @@ class Runner:
         self._drop()
         with self._wake:
             self.error = error
-            self._redraw = self._undrawn = self._filling = False
-            self._singles = 0
-        self.host.failed(error)
+            self._frame, self._filling, self._singles = Frame.NONE, False, 0
+        self.presenter.failed(error)
 
     def _begin(self) -> None:
         self._drop()
         with self._wake:
-            self._begun = self._generation
+            self.begun = self.generation
             self.error = None
-            self._scrubbed_to = None
-            self._ended = self._end_reported = self._view_changed = self._filling = self._cut_short = False
-        run = self.host.begin(self)
+            self.scrubbed_to = None
+            self.phase = Phase.ABSENT
+            self._view_changed = self._filling = self._cut_short = False
+        run = self.presenter.begin(self)
         self.records = Recorder(self.most_records)
         self.seconds = 0.0
-        self._next_frame = self._next_record = 0.0
-        self._run = iter(run)
-        if not self._goes_on and not self._singles:
+        self.pace.begin()
+        self._run, self.phase = iter(run), Phase.TRAINING
+        if not self.goes_on and not self._singles:
             self._singles = 1  # a paused Lab still shows where a new run starts
 
     def _add_records(self) -> None:
         """Continues a run that has ended, where the latest view needs further records."""
         self._view_changed = False
-        if self._run is not None or not self._ended:
+        if not self.phase.ended:
             return  # a run that goes on reads the latest values itself
-        more = self.host.further(self)
+        more = self.presenter.further(self)
         if more is not None:
-            self._run = iter(more)
-            self._ended = self._end_reported = False
+            self._run, self.phase = iter(more), Phase.TRAINING
 
     def _advance(self) -> None:
         assert self._run is not None
@@ -334,66 +319,61 @@ class Runner:
             return
         except StopIteration:
             self._drop()
-            self._ended = True
+            self.phase = Phase.ENDED
             self._singles = 0
-            self._redraw = self._redraw or self._undrawn
+            if self._frame:
+                self._frame = Frame.ASKED
             if not len(self.records):
                 raise RuntimeError("the run gave no records") from None
             return
         except Exception as error:
-            undrawn = self._undrawn
+            lacking = self._frame
             self._fail(error)
-            self._redraw = self._redraw or undrawn  # the last good record is worth seeing
+            if lacking:
+                self._frame = Frame.ASKED  # the last good record is worth seeing
             return
-        now = time.monotonic()
-        self.seconds += now - begun
+        self.seconds += time.monotonic() - begun
         with self._wake:
             self._singles = max(self._singles - 1, 0)
+            self._frame = max(self._frame, Frame.NEWER)
             halved = self.records.append(record)
-            if halved and self._scrubbed_to is not None:
-                self._scrubbed_to //= 2
-        self._undrawn = True
-        if self.pace > 0 and self.playing:
-            self._next_record = max(self._next_record + 1 / self.pace, now)
+            if halved and self.scrubbed_to is not None:
+                self.scrubbed_to //= 2
+        if self.playing:
+            self.pace.took_record()
 
     def _draw_if_due(self) -> None:
-        if not len(self.records) or self._generation != self._begun:
+        if not len(self.records) or self.generation != self.begun:
             return
-        now = time.monotonic()
-        asked = self._redraw or (self._undrawn and not self._goes_on)
-        if not asked and not (self._undrawn and now >= self._next_frame):
-            self._report_end()
-            return
-        if not self.host.ready():
-            self._redraw = self._redraw or asked
-            self._report_end()
-            return
+        asked = self._frame is Frame.ASKED or (self._frame is Frame.NEWER and not self.goes_on)
+        if (asked or (self._frame and self.pace.frame_is_due)) and self.presenter.ready():
+            self._draw()
+        elif asked:
+            self._frame = Frame.ASKED
+        if self.phase is Phase.ENDED:
+            self.phase = Phase.REPORTED
+            self.presenter.ended(self)
+
+    def _draw(self) -> None:
         with self._wake:
-            self._redraw = self._undrawn = False
+            self._frame = Frame.NONE
             last = len(self.records) - 1
-            index = last if self._scrubbed_to is None else min(self._scrubbed_to, last)
-        used = time.thread_time()  # not the clock: a busy machine must not take frames away
-        self.host.show(self, index)
-        self._drawn = True
-        cost = time.thread_time() - used
-        pause = max(1 / self.frames, cost / (self.PACED_SHARE if self.pace else self.DRAWING_SHARE))
-        late = min(max(now - self._next_frame, 0.0), pause / 2)  # the record came some time after its frame was due
-        self._next_frame = now + pause - late
+            index = last if self.scrubbed_to is None else min(self.scrubbed_to, last)
+        begun, used = time.monotonic(), time.thread_time()
+        self.presenter.show(self, index)
+        self._idle_due = True
+        self.pace.drew_frame(begun, time.thread_time() - used)
         if self.threaded:
             time.sleep(0.001)  # lets the kernel's messages in
-        self._report_end()
-
-    def _report_end(self) -> None:
-        if self._ended and not self._end_reported:
-            self._end_reported = True
-            self.host.ended(self)
 
     def _outdated(self) -> bool:
         """Whether the run at hand is no longer wanted."""
-        return self._closing or self._generation != self._begun
+        return self._closing or self.generation != self.begun
 
     def _drop(self) -> None:
         run, self._run = self._run, None
+        if self.phase is Phase.TRAINING:
+            self.phase = Phase.ABSENT
         close = getattr(run, "close", None)
         if close is not None:
             close()
