@@ -174,8 +174,11 @@ def test_one_button_plays_holds_and_replays(opened: Callable[..., NotebookPage])
     page.button("Play").click()
     page.until(lambda: 0 <= page.step() < 60 and page.button("Pause").is_visible(), "the run is not shown again")
     page.button("Pause").click()
-    page.until(lambda: "finished; showing step" in page.text("status"), "the replay does not stop")
-    assert page.step() < 80 and page.button("Play").is_visible()
+    page.until(
+        lambda: "finished; showing step" in page.text("status") and page.button("Play").is_visible(),
+        "the replay does not stop",
+    )
+    assert page.step() < 80
     assert page.run() == before and page.ask("len(lab.records)") == "81", "nothing is trained again"
     page.button("Reset").click()
     page.until(lambda: page.state() == "training" and page.button("Pause").is_visible(), "reset does not train")

@@ -40,6 +40,7 @@ export class Player {
     this.stage = stage;
     this.place = -1; // of the frame on show, in film.order
     this.following = true;
+    this.atStart = false; // the user has asked for the run's first record, which the page may not have yet
     this.chosen = () => {};
     this.touched = () => {};
     this.laid = () => {};
@@ -62,7 +63,11 @@ export class Player {
     this.root = root;
     this.slider.addEventListener("pointerdown", () => this.touched());
     this.slider.addEventListener("focus", () => this.touched());
-    this.slider.addEventListener("input", () => { this.stop(); this.choose(+this.slider.value); });
+    this.slider.addEventListener("input", () => {
+      this.stop();
+      this.choose(+this.slider.value);
+      this.atStart = this.place === 0;
+    });
     this.slider.addEventListener("keydown", (event) => this.key(event));
     this.button.addEventListener("click", () => (this.timer ? this.stop() : this.play()));
     this.large.addEventListener("click", () => {
@@ -144,7 +149,8 @@ export class Player {
   update() {
     // The film has other frames: goes to the newest, or stays with the record on show.
     const last = this.film.last, shown = +this.root.dataset.record;
-    if (this.following) this.place = last;
+    if (this.atStart && this.film.order[0] < shown) { this.choose(0); this.atStart = true; }
+    else if (this.following) this.place = last;
     else {
       const found = this.film.order.indexOf(shown);
       this.place = found >= 0 ? found : Math.min(Math.max(this.place, 0), last);
@@ -162,6 +168,7 @@ export class Player {
   }
   choose(place, told = true) {
     // Shows a frame; the last one follows the run.
+    if (told) this.atStart = false;
     this.place = Math.min(Math.max(place, 0), this.film.last);
     this.following = this.place === this.film.last;
     this.slider.value = this.place;
@@ -178,6 +185,7 @@ export class Player {
     event.stopPropagation();
     this.stop();
     this.choose(this.place + moves[event.key]);
+    this.atStart = event.key === "Home";
   }
   play() {
     this.touched();
