@@ -351,7 +351,6 @@ LABS = (
     Lab("StuckRateLab", module="labs.stuck_rate", paper="gridlock2019", notebook="06"),
     Lab("LandscapeLab", module="labs.landscape", paper="gated2019", notebook="07"),
     Lab("PatchMapLab", module="labs.patch_map", paper="pmoe2023", notebook="08"),
-    Lab("DeepPruneLab", module="labs.deep_prune", paper="pruning2024", notebook="08"),
     Lab("BalanceLab", module="labs.balance", paper="chen2022", notebook="10"),
     Lab("RoutingChoicesLab", module="labs.routing_choices", paper="pmoe2023", notebook="11"),
 )

@@ -33,7 +33,7 @@
 # [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/v0.1.0?urlpath=lab/tree/notebooks/08_real_images.ipynb)
 
 # %% [markdown] tags=["papers"]
-# *The papers: [Chowdhury et al., ICML 2023](https://arxiv.org/abs/2306.04073); [Chowdhury et al., ICML 2024](https://arxiv.org/abs/2405.16646).*
+# *The paper: [Chowdhury et al., ICML 2023](https://arxiv.org/abs/2306.04073).*
 
 # %% tags=["setup"] jupyter={"source_hidden": true}
 # On Colab this installs moe_lab v0.1.0 from github.com/moe-lab/moe_lab, and keeps
@@ -60,7 +60,7 @@ from moe_lab.drawing import theme
 from moe_lab.vision import WRN, Mixture, PatchWRN, QuadrantTask, SmallCNN, TurnTask, figures, plots
 from moe_lab.vision.patches import train
 from moe_lab.vision.rotation.live import sort
-from moe_lab_widgets import DeepPruneLab, PatchMapLab, predict
+from moe_lab_widgets import PatchMapLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -445,84 +445,6 @@ exercises.check_is_turned(is_turned)
 # router that had taken over the experts' work. And a gain is a statement about two models, so ask for the other one.
 
 # %% [markdown]
-# ## Optional: prune a real layer
-#
-# *This part is optional and takes ten minutes more.*
-#
-# Notebook 05 pruned one layer with theorems. Here is a vision transformer with two layers of 8 experts each (V-MoE, 211,114
-# parameters). Images of 12x12 pixels are cut into 9 patches, and each patch goes to 2 of 8 experts. The model is
-# *pre-trained* on digits, *fine-tuned* on digits that stand on their heads, and then pruned. The score of an expert is the
-# change of its router's norm, from before fine-tuning to after. There are two ways to prune, and papers seldom say which
-# they use:
-#
-# - **silent**, the paper's: all routers stay. A token that chose a pruned expert gets nothing from it.
-# - **rerouted**, that of tools for language models: the routers go, too. The token visits another expert instead.
-#
-# The first time, pre-training takes most of a minute, and you can watch it. The model is then kept on your computer.
-# (Where this notebook runs without anybody watching, the Lab pre-trains for 100 steps, not 700.)
-
-# %% tags=["varies"]
-lab = DeepPruneLab(seed=SEED)
-lab
-
-# %% [markdown]
-# *What to see.* **1:** Both layers. A bar is the change of a router's norm. Below it stand the patches that the expert
-# receives with the largest gates, and its share of all tokens (each token goes to two experts, so about 25 %). Striped bars
-# and hollow numbers are pruned. **2:** Accuracy against the number of experts pruned, for six rules. The bar at your choice
-# is the error of 500 test images. **3:** What is left. The time is that of a larger block, measured on your machine: this
-# model is so small that pruning saves it no time.
-#
-# Find out, with half of the experts pruned:
-#
-# 1. Set <kbd>way to prune</kbd> to "rerouted" and back. Which of memory, FLOPs and time fall, in which of the two ways? In
-#    which of them is the accuracy higher?
-# 2. Set <kbd>prune by</kbd> to "random", then to "router norm", with 4 and with 6 in <kbd>experts pruned per layer</kbd>. Is
-#    "norm change" better? Change the <kbd>seed</kbd> and look again before you believe it.
-# 3. Set <kbd>digits to tell apart</kbd> to 2. Which rule is best now?
-#
-# | published (pruning2024, section 5.2) | here, ten seeds |
-# | --- | --- |
-# | silently pruned, half of the experts go at once with little loss | 1 to 9 points are lost, 3 in the median |
-# | the change of the router's norm beats random choice | with six of eight gone in nine of ten seeds, with half gone in seven: within the error |
-# | it is "an upper bound" to other scores | no: with half gone the router norm (`router-magnitude`) is ahead in eight of ten |
-# | memory -60 %, FLOPs -40 %, time -40 % with 75 % pruned, whole network | one block: memory -70 %, FLOPs -63 % silently, and none of the FLOPs rerouted |
-#
-# In every seed rerouting loses more than silent pruning. And two digits do not separate the rules: all stay at 99 %.
-#
-# One exercise: what is left of a token's gates? `scores` holds the scores of its $E$ routers, `stays` is True for the
-# experts that stay, and `count` is $K$. A gate is the softmax over all scores, and 0 for all but the $K$ chosen experts. It
-# is not normalised again.
-
-
-# %%
-def gates_after_pruning(scores, stays, count, rerouted):
-    """The gates with which experts answer a token after pruning, silently or rerouted -> (E,)."""
-    return None  # your code
-
-
-exercises.check_gates_after_pruning(gates_after_pruning)
-
-# %% [markdown] tags=["solution"]
-# <details><summary>Solution</summary>
-#
-# ```python
-# def gates_after_pruning(scores, stays, count, rerouted):
-#     import numpy as np
-#
-#     def softmax(scores, axis=-1):
-#         powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
-#         return powers / powers.sum(axis=axis, keepdims=True)
-#
-#     if rerouted:
-#         scores = np.where(stays, scores, -np.inf)
-#     gates = softmax(scores)
-#     gates[np.argsort(scores)[:-count]] = 0
-#     return gates * stays
-# ```
-#
-# </details>
-
-# %% [markdown]
 # ## For readers of the paper
 #
 # *This part is optional: the core of the notebook ends here.* It is for those who compare it with the paper.
@@ -538,6 +460,20 @@ exercises.check_gates_after_pruning(gates_after_pruning)
 # | a mixture is 2 to 4 points better on turned images (chen2022, table 2) | on digits the gain is gone without the leak |
 # | single network and mixture differ in the mixture alone | the paper trains the one by SGD, the other by normalised gradients; here all by Adam |
 # | noise is added to all images | the authors' code blurs the training images alone, and reports the best epoch on the test images |
+#
+# A vision transformer with two layers of 8 experts each (V-MoE) can be pruned in two ways. *Silent*, the paper's: all routers
+# stay, and a token that chose a pruned expert gets nothing from it. *Rerouted*, that of tools for language models: the
+# routers go, too, and the token visits another expert instead. Measured on a small one (211,114 parameters, digits that
+# stand on their heads) by `vision.deep.PruningTable`:
+#
+# | published (pruning2024, section 5.2) | here, ten seeds |
+# | --- | --- |
+# | silently pruned, half of the experts go at once with little loss | 1 to 9 points are lost, 3 in the median |
+# | the change of the router's norm beats random choice | with six of eight gone in nine of ten seeds, with half gone in seven: within the error |
+# | it is "an upper bound" to other scores | no: with half gone the router norm (`router-magnitude`) is ahead in eight of ten |
+# | memory -60 %, FLOPs -40 %, time -40 % with 75 % pruned, whole network | one block: memory -70 %, FLOPs -63 % silently, and none of the FLOPs rerouted |
+#
+# In every seed rerouting loses more than silent pruning. And two digits do not separate the rules: all stay at 99 %.
 #
 # These runs are small: 16x16 pixels and a few hundred samples. The papers use CIFAR-10, CelebA and networks ten times as
 # wide. A gain that is absent here may exist at that size. What the comparison shows is which controls a claim needs at any

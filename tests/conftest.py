@@ -47,16 +47,6 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def no_pre_training(_own_cache: None) -> None:
-    """Puts a model that has learned nothing where the pre-trained one is looked for: no test waits for its training."""
-    from moe_lab.vision.deep import TINY, pretrained_path
-    from moe_lab.vision.vmoe import VMoE
-
-    pretrained_path().parent.mkdir(parents=True, exist_ok=True)
-    VMoE(TINY).save(pretrained_path())
-
-
-@pytest.fixture(scope="session")
 def root() -> Path:
     """The checkout."""
     return Path(__file__).resolve().parent.parent

@@ -35,8 +35,7 @@ lab.close()
 
 def test_neither_a_room_nor_a_first_picture_imports_what_it_does_not_need() -> None:
     rooms = sorted({f"moe_lab.{room}" for room in (*ROOMS, *(paper.room for paper in PAPERS.values()))})
-    # DeepPruneLab's records hold Datasets.
-    labs = [f"moe_lab_widgets.{lab.module}" for lab in LABS if lab.name != "DeepPruneLab"]
+    labs = [f"moe_lab_widgets.{lab.module}" for lab in LABS]
     labs.append("moe_lab_widgets.prediction")  # and with it every check of an exercise
     script = SCRIPT.format(modules=[*rooms, *labs], heavy=ANALYSIS | DRAWING)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)

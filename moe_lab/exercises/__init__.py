@@ -64,7 +64,6 @@ from moe_lab.exercises.start import check_mean_accuracy
 from moe_lab.exercises.transitions import check_delta, check_l_star, check_sample_ratios, check_samples_needed
 from moe_lab.exercises.verdict import Verdict
 from moe_lab.exercises.vision import (
-    check_gates_after_pruning,
     check_gates_over_all,
     check_is_turned,
     check_kept_in_object,
@@ -91,7 +90,6 @@ __all__ = [
     "check_expert_step",
     "check_fourth_projection",
     "check_gates",
-    "check_gates_after_pruning",
     "check_gates_in_gauge",
     "check_gates_over_all",
     "check_gru_as_mixture",

@@ -1,4 +1,4 @@
-"""Checks of notebook 08: kept patches in the object, two softmaxes, a paired gain, a leak, and gates after pruning."""
+"""Checks of notebook 08: kept patches in the object, two softmaxes, a paired gain, and a leak."""
 
 from __future__ import annotations
 
@@ -181,65 +181,3 @@ def _off_grid(images: np.ndarray) -> np.ndarray:
     """Where 16 times a pixel is no whole number."""
     levels = 16 * images
     return np.asarray(np.abs(levels - levels.round()) > 1e-3)
-
-
-def check_gates_after_pruning(gates_after_pruning: object) -> Verdict:
-    """Checks `gates_after_pruning(scores, stays, count, rerouted) -> (E,)`: the gates with which a token is answered.
-
-    scores (E,) are the router's, stays (E,) is True where an expert stays, count is K; rerouted is True or False.
-    """
-    generator = np.random.default_rng(87)
-    some = np.array([True, False, True, True, False, True, True, False])
-    cases = [
-        _pruned_case("for scores (3, 2, 1, 0) without expert 1, silently", [3, 2, 1, 0], [0, 1, 1, 1], 2, False),
-        _pruned_case("for the same, rerouted", [3, 2, 1, 0], [0, 1, 1, 1], 2, True),
-        _pruned_case("for 8 random scores, silently", np.sort(generator.normal(size=8))[::-1], some, 3, False),
-        _pruned_case("for 8 random scores, rerouted", np.sort(generator.normal(size=8))[::-1], some, 3, True),
-    ]
-    praise = (
-        "Silently a token computes less and gets less; rerouted it computes as much, with experts it did not choose."
-    )
-    formula = (
-        "silently exp(h_m) / sum over all of exp(h) for the m that stay of the K best; rerouted exp(h_m) / "
-        "sum over those that stay, for the K best of these"
-    )
-    return judge("gates_after_pruning", gates_after_pruning, cases, praise, formula)
-
-
-def _pruned_case(about: str, scores: Any, stays: Any, count: int, rerouted: bool) -> Case:
-    values, kept = np.array(scores, dtype=float), np.array(stays, dtype=bool)
-    powers = np.exp(values - values.max())
-    over_all, over_kept = powers / powers.sum(), np.where(kept, powers, 0) / powers[kept].sum()
-    first = _best(values, count)
-    second = _best(np.where(kept, values, -np.inf), count)
-    silent, again = np.where(first & kept, over_all, 0), np.where(second, over_kept, 0)
-    right = again if rerouted else silent
-    chosen = np.where(right > 0, powers, 0)
-    few = np.where(first & kept, over_kept, 0)
-    mistakes = {
-        "You leave `stays` out: an expert that is gone answers nothing.": np.where(first, over_all, 0),
-        "You normalise the chosen gates again: here they are not, and need not add up to 1.": chosen / chosen.sum(),
-        "You keep every gate: a token visits K experts.": over_kept if rerouted else np.where(kept, over_all, 0),
-    }
-    if rerouted:
-        mistakes |= {
-            "You leave the experts out silently: rerouted, the token chooses among those that stay.": silent,
-            "You choose with gates of all: the routers of those that are gone go too.": np.where(second, over_all, 0),
-            "You choose first and then remove: rerouted, the token chooses another expert instead.": few,
-        }
-    else:
-        mistakes |= {
-            "An expert that is gone has a gate: it answers nothing, so set its gate to 0.": np.where(
-                first, over_all, 0
-            ),
-            "You reroute: silently the token chooses among all experts, and one that is gone answers 0.": again,
-            "The softmax runs over those that stay: silently all routers stay, and gates are as before.": few,
-        }
-    return Case((values, kept, count, rerouted), right, about, mistakes)
-
-
-def _best(scores: Any, count: int) -> Any:
-    """Where the largest `count` of some numbers are."""
-    mask = np.zeros(len(scores), dtype=bool)
-    mask[np.argsort(scores)[-count:]] = True
-    return mask

@@ -4,7 +4,7 @@ from moe_lab.vision.vmoe.costs import MEASURED, Costs, costs, operations, prunin
 from moe_lab.vision.vmoe.digits import DigitTask, Labelled
 from moe_lab.vision.vmoe.pretrained import PRE_TRAINING, pre_train, pretrained, pretrained_path
 from moe_lab.vision.vmoe.pruning import Pruned, expert_scores, kept_experts, kept_of_all, prune, without_others
-from moe_lab.vision.vmoe.statistics import accuracy, favourites, routing_statistics
+from moe_lab.vision.vmoe.statistics import accuracy, routing_statistics
 from moe_lab.vision.vmoe.table import MODES, PAPER_CRITERIA, PruningTable
 from moe_lab.vision.vmoe.training import TINY, DigitRun, Training, fine_tune
 
@@ -24,7 +24,6 @@ __all__ = [
     "accuracy",
     "costs",
     "expert_scores",
-    "favourites",
     "fine_tune",
     "kept_experts",
     "kept_of_all",

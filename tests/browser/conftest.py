@@ -41,7 +41,7 @@ def _free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory, no_pre_training: None) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """JupyterLab on this machine only."""
     chromium()
     base = tmp_path_factory.mktemp("jupyter")

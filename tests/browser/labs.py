@@ -18,7 +18,6 @@ from moe_lab.recovery.landscape import L2Loss, L4Loss
 from moe_lab.specialization import ClusterTask, SwitchMoE, TopKMoE
 from moe_lab.specialization.run import Run as ClusterRun
 from moe_lab.vision import PatchWRN, QuadrantTask
-from moe_lab.vision.deep import DigitRun, DigitTask
 from moe_lab.vision.patches import Run as VisionRun
 from tests.browser.driver import NotebookPage
 
@@ -259,19 +258,6 @@ LABS = (
         fuzz=(("gates", "random", "learned"),),
         written={"steps": ""},  # code counts epochs
         rates=(("l · patches", "σ ·"), 300, 4),
-    ),
-    LabOnPage(
-        name="DeepPruneLab",
-        small={"steps": 10, "batch": 25, "pre_training_steps": 5, "classes": 5},
-        long={"batch": 25, "pre_training_steps": 5, "classes": 5},
-        ended=("4 of 8 experts a layer are pruned silently by norm change",),
-        story=("Two digits cannot tell", "6 of 8 experts a layer are pruned silently"),
-        moved="digits",
-        rescue=("Two digits cannot tell", "6 of 8 experts a layer are pruned silently"),
-        holds=(),
-        configs=(DigitRun, DigitTask),
-        written={"pre_training_steps": r"PRE_TRAINING.replace\(steps=(\d+)", "steps": r"DigitRun\(.*?\bsteps=(\d+)"},
-        rates=(("experts pruned", "digits"), 150, 8),
     ),
     LabOnPage(
         name="BalanceLab",

@@ -99,7 +99,7 @@ def check_alike(drawn: tuple[Pixels, Pixels], behind: tuple[Pixels, Pixels], apa
 
 
 @pytest.fixture(scope="module", params=CASES.values(), ids=lambda case: case.name)
-def lab(request: pytest.FixtureRequest, no_pre_training: None) -> Iterator[Any]:
+def lab(request: pytest.FixtureRequest) -> Iterator[Any]:
     """A Lab whose run has ended."""
     with making(request.param) as make:
         yield done(make())

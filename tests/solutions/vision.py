@@ -32,47 +32,6 @@ def is_turned(images):
     return (np.abs(levels - levels.round()).max(axis=1) > 1e-3).astype(int)
 
 
-def gates_after_pruning(scores, stays, count, rerouted):
-    if rerouted:
-        scores = np.where(stays, scores, -np.inf)
-    gates = softmax(scores)
-    gates[np.argsort(scores)[:-count]] = 0
-    return gates * stays
-
-
-def _pruned_wrongly(choose_rerouted, gate_rerouted, mask):
-    """Experts chosen among all or those that stay, gates of all or of those, then those that are gone, or not."""
-
-    def answer(scores, stays, count, rerouted):
-        left = np.where(stays, scores, -np.inf)
-        gates = softmax(left if gate_rerouted(rerouted) else scores)
-        gates[np.argsort(left if choose_rerouted(rerouted) else scores)[:-count]] = 0
-        return gates * stays if mask else gates
-
-    return answer
-
-
-def _renormalised(scores, stays, count, rerouted):
-    gates = gates_after_pruning(scores, stays, count, rerouted)
-    return gates / gates.sum()
-
-
-def _every_gate(scores, stays, count, rerouted):
-    return gates_after_pruning(scores, stays, len(scores), rerouted)
-
-
-def _always(rerouted):
-    return True
-
-
-def _never(rerouted):
-    return False
-
-
-def _rightly(rerouted):
-    return rerouted
-
-
 def _best(scores, count):
     return np.sort(np.argsort(scores)[-count:])
 
@@ -155,21 +114,6 @@ WRONG = {
         "the two exchanged": lambda study, control: paired_gain(study, control)[::-1],
         "first gain alone": lambda study, control: ((study - control)[0], paired_gain(study, control)[1]),
         "last gain alone": lambda study, control: ((study - control)[-1], paired_gain(study, control)[1]),
-    },
-    "gates_after_pruning": {
-        "leave `stays` out": lambda scores, stays, count, rerouted: gates_after_pruning(
-            scores, np.ones_like(stays), count, rerouted
-        ),
-        "You reroute": lambda scores, stays, count, rerouted: gates_after_pruning(scores, stays, count, True),
-        "leave the experts out": lambda scores, stays, count, rerouted: gates_after_pruning(
-            scores, stays, count, False
-        ),
-        "You choose with gates of all": _pruned_wrongly(_rightly, _never, True),
-        "An expert that is gone has a gate": _pruned_wrongly(_rightly, _rightly, False),
-        "The softmax runs over those that stay": _pruned_wrongly(_rightly, _always, True),
-        "choose first and then remove": _pruned_wrongly(_never, _rightly, True),
-        "normalise the chosen gates": _renormalised,
-        "keep every gate": _every_gate,
     },
     "is_turned": {
         "answers are reversed": lambda images: 1 - is_turned(images),

@@ -222,26 +222,6 @@ def test_prunings_that_share_work_are_the_models_by_themselves(changes: dict[str
                 assert torch.allclose(shared.logits(one), one(images), rtol=0, atol=1e-12)
 
 
-def test_favourites_are_the_patches_with_the_largest_gates() -> None:
-    model = model_of(deep.TINY, seed=3)
-    images = deep.DigitRun(test_images=50).test.images.double()
-    tiles, gates = deep.favourites(model, images, count=3)[1]
-    with torch.no_grad():
-        routed = model.run(images).routed[1]
-    best: dict[int, tuple[float, int]] = {}
-    for token in range(500):
-        group, place = divmod(token, 250)
-        for k in range(2):
-            if token % 10 and routed.served[group, place, k]:  # token 0 of an image is the class token
-                expert, gate = int(routed.experts[group, place, k]), float(routed.gates[group, place, k])
-                best[expert] = max(best.get(expert, (0.0, 0)), (gate, token))
-    for expert, (gate, token) in best.items():
-        image, patch = token // 10, token % 10 - 1
-        row, column = 4 * (patch // 3), 4 * (patch % 3)
-        assert gates[expert, 0] == pytest.approx(gate)
-        assert np.array_equal(tiles[expert, 0], images[image, row : row + 4, column : column + 4].numpy())
-
-
 def test_digits_lie_whole_at_every_place() -> None:
     rng = np.random.default_rng(0)
     upright = deep.DigitTask().sample(2000, "test", rng)

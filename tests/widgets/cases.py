@@ -18,7 +18,6 @@ from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
 from moe_lab_widgets.engine.declared import Declaration
 from moe_lab_widgets.labs import balance, landscape, patch_map
-from moe_lab_widgets.labs import deep_prune as deep
 from moe_lab_widgets.labs import gridlock_record as gridlock
 from moe_lab_widgets.labs import phase_transition as phase
 from moe_lab_widgets.labs import pruning_record as pruning
@@ -630,65 +629,6 @@ PATCH_MAP = Case(
     pins=4,
 )
 
-# ---- deep pruning ----
-
-
-def _deep_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
-    last = lab.record.of().table
-    yield from ((variables["table"][name], last[name]) for name in ("accuracy", "rank", "score"))
-    own = {"criterion": lab.values["criterion"], "mode": lab.values["mode"], "pruned": lab.values["pruned"]}
-    tested = variables["accuracy"](variables["found"].model, variables["run"].test)
-    yield tested, float(last["accuracy"].sel(own))
-
-
-def _deep_data(data: xr.Dataset, lab: Lab) -> None:
-    assert data["step"].values.tolist() == [0, 5, 10] and list(data["mode"].values) == ["silent", "rerouted"]
-    assert dict(data["pruned_accuracy"].sizes) == {"criterion": 6, "mode": 2, "pruned": 7}
-    np.testing.assert_array_equal(data["pruned_accuracy"], lab.record.of().table["accuracy"])
-    np.testing.assert_allclose(data["norm_change"].isel(step=-1)[0], lab.record.of().changes)
-    np.testing.assert_array_equal(data["milliseconds"], lab.record.of().costs.milliseconds)
-    assert data.attrs["code"] == lab.code(lab.values) and np.isfinite(data["milliseconds"]).all()
-
-
-DEEP_MOVES = {
-    "classes": Move(4, "classes=4"), "steps": Move(15, "steps=15"),
-    "learning_rate": Move(0.05, "learning_rate=0.05"), "batch": Move(50, "batch=50"),
-    "pre_training_steps": Move(9, "steps=9"), "seed": Move(3, "seed=3"),
-}  # fmt: skip
-DEEP = Case(
-    name="DeepPruneLab",
-    small={"steps": 10, "batch": 25, "pre_training_steps": 5},
-    shorter=(
-        (deep, "TEST_IMAGES", 50),
-        (deep, "PRE_TRAINING_BATCH", 25),
-        (deep, "LAYER", deep.LAYER.replace(hidden_size=16, mlp_dim=32)),
-    ),
-    moved_from={},
-    moves=DEEP_MOVES,
-    views={"pruned": 6, "criterion": "importance-score", "mode": "rerouted"},
-    refused_from={},
-    refused=(
-        ({"batch": 30}, "batch (B) must be a multiple of 25, the images whose tokens fill whole groups: got B=30"),
-        ({"steps": 0}, "steps must be at least 1: routers that have not moved give no order of experts: got steps=0"),
-        ({"pre_training_steps": 0}, "pre_training_steps must be at least 1: got pre_training_steps=0"),
-        ({"classes": 11}, "classes must be at most 10: got classes=11"),
-        ({"pruned": 7}, "pruned, the experts pruned of each layer, must be from 0 to 6: got pruned=7"),
-    ),
-    unheld=(
-        ({"expert": 3}, "DeepPruneLab has no parameter 'expert'"),
-        ({"mode": "quiet"}, "mode must be one of 'silent', 'rerouted': got mode='quiet'"),
-        ({"learning_rate": float("nan")}, "learning_rate (η) must be a finite number: got learning_rate=nan"),
-        ({"classes": 2.5}, "classes must be a whole number: got classes=2.5"),
-    ),
-    room={},
-    codes=({"criterion": "random", "mode": "rerouted", "pruned": 6, "classes": 3, "seed": 4},),
-    compared=_deep_numbers,
-    check_data=_deep_data,
-    diverges=("The loss became infinite: try a smaller learning rate.",),
-    drag=("learning_rate", (0.01, 0.02, 0.04)),
-    pins=1,
-)
-
 # ---- balance ----
 
 
@@ -813,7 +753,7 @@ ROUTING_CHOICES = Case(
 CASES = {
     case.name: case
     for case in (
-        *(ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, STUCK, LANDSCAPE, PATCH_MAP, DEEP),
+        *(ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, STUCK, LANDSCAPE, PATCH_MAP),
         *(BALANCE, ROUTING_CHOICES),
     )
 }

@@ -13,7 +13,6 @@ from moe_lab.core.config import require
 from moe_lab.core.saliency import Statistics
 from moe_lab.core.trials import stream
 from moe_lab.vision.vmoe.digits import Labelled
-from moe_lab.vision.vmoe.layers import patches
 from moe_lab.vision.vmoe.model import Output, VMoE
 from moe_lab.vision.vmoe.routing import Assignment
 
@@ -123,43 +122,6 @@ def _spread(model: VMoE, block: int, values: Tensor) -> np.ndarray:
     every = np.zeros(model.config.num_experts)
     every[list(model.config.kept_in(block))] = values.numpy()
     return every
-
-
-def favourites(
-    model: VMoE, images: Float[Tensor, "N height width C"], count: int = 6
-) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Returns the patches that each expert receives with the largest gates.
-
-    Args:
-      model: a V-MoE, not an E3.
-      images: that fill whole groups.
-      count: patches of each expert.
-
-    Returns:
-      By block: patches (E, count, height, width, C), and their gates (E, count). Where an expert receives fewer
-      patches, or was pruned, gates are 0 and patches NaN.
-
-    Raises:
-      ValueError: the model is an E3.
-    """
-    config = model.config
-    require(config.members == 1, "favourites are those of a V-MoE", M=config.members)
-    shown = patches(images, config.patch_size)
-    extra = config.positions - shown.shape[1]  # the class token shows no patch
-    batches = list(outputs(model, images))
-    found = {}
-    for block in config.layers:
-        gates = torch.cat([received_gates(output.routed[block], len(config.routes_in(block))) for output in batches])
-        gates = gates.view(len(images), config.positions, -1)[:, extra:].flatten(0, 1)
-        best = gates[:, own_columns(model, block)].topk(count, dim=0)
-        tiles = shown.flatten(0, 1)[best.indices.T].unflatten(2, (*config.patch_size, config.channels))
-        tiles = tiles.masked_fill((best.values.T == 0)[..., None, None, None], torch.nan)
-        every = np.full((config.num_experts, *tiles.shape[1:]), np.nan, np.float32)
-        weights = np.zeros((config.num_experts, count), np.float32)
-        own = list(config.kept_in(block))
-        every[own], weights[own] = tiles.numpy(), best.values.T.numpy()
-        found[block] = every, weights
-    return found
 
 
 def received_gates(assigned: Assignment, experts: int) -> Float[Tensor, "tokens E"]:

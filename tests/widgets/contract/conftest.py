@@ -12,7 +12,7 @@ from tests.widgets.labs import Make, done, making
 
 
 @pytest.fixture(scope="module", params=CASES.values(), ids=CASES)
-def case(request: pytest.FixtureRequest, no_pre_training: None) -> Case:
+def case(request: pytest.FixtureRequest) -> Case:
     """A Lab and its settings."""
     found: Case = request.param
     return found
@@ -29,7 +29,4 @@ def make(case: Case) -> Iterator[Make]:
 def ended(case: Case) -> Iterator[Any]:
     """One finished run. Tests that use it must leave it as it was."""
     with making(case) as make:
-        lab = done(make())
-        if any("pre-training" in lab.progress(record) for record in lab.records):  # in the cache from now on
-            lab.reset()
-        yield done(lab)
+        yield done(make())

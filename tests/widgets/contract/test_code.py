@@ -15,9 +15,8 @@ from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import Make, done
 
 DEAR = {"samples", "steps", "trials", "iterations", "batch", "test_samples", "fine_tuning_steps", "neurons"}
-DEAR |= {"pre_training_steps"}
 """What makes a run long: these stay at their sliders' lower ends."""
-POSITIONS = {"PhaseTransitionLab": 1, "DeepPruneLab": 1}
+POSITIONS = {"PhaseTransitionLab": 1}
 """How many are tried: 3, or 1 where the code takes long."""
 
 

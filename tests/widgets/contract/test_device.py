@@ -33,24 +33,23 @@ def within(widget: Any) -> Iterator[Any]:
 
 def test_the_device_is_offered_below_the_other_settings(held: Any) -> None:
     lab = held
-    control, gpu = lab.controls.knobs["device"], CUDA and not lab.cpu_because
-    assert [word for word, _ in control.options] == ["auto", "CPU", *["GPU"] * gpu]
+    control = lab.controls.knobs["device"]
+    assert [word for word, _ in control.options] == ["auto", "CPU", *["GPU"] * CUDA]
     order = list(within(lab.controls.box))
     assert order.index(control) == max(order.index(knob) for knob in lab.controls.knobs.values())
-    assert control.disabled == (not gpu)
+    assert control.disabled == (not CUDA)
     said = control.tooltip if control.has_trait("tooltip") else control.description_tooltip  # ipywidgets 8, or 7
-    assert gpu or f"because {lab.cpu_because or no_gpu()}" in said
+    assert CUDA or f"because {no_gpu()}" in said
     assert lab.values["device"] == "auto"
     assert "on the CPU" in lab.controls.status.value, "it says what computes"
 
 
 def test_what_is_not_there_is_refused_in_a_sentence(case: Case) -> None:
-    reason = case.kind.cpu_because or no_gpu()
-    if CUDA and not case.kind.cpu_because:
+    if CUDA:
         pytest.skip("this machine has a GPU")
     with pytest.raises(ValueError, match="device must be one of 'auto', 'cpu', because") as refused:
         case.kind(device="cuda")
-    assert str(refused.value).endswith(f"because {reason}: got device='cuda'")
+    assert str(refused.value).endswith(f"because {no_gpu()}: got device='cuda'")
     with pytest.raises(ValueError, match="device must be one of"):
         case.kind(device="GPU")
 
@@ -58,8 +57,6 @@ def test_what_is_not_there_is_refused_in_a_sentence(case: Case) -> None:
 def test_copied_code_names_a_device_that_was_chosen(case: Case, held: Any) -> None:
     lab = held
     assert "device" not in lab.code(lab.values)
-    if case.name == "DeepPruneLab":
-        return  # whose functions have no device
     for device in ("cpu", "cuda"):
         code = lab.code({**lab.values, "device": device})
         assert f"device='{device}'" in code or f'device="{device}"' in code
@@ -70,8 +67,6 @@ def test_copied_code_names_a_device_that_was_chosen(case: Case, held: Any) -> No
 @one_case_in(3, 2)
 def test_auto_is_the_librarys_rule_and_code_names_what_it_chose(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     """The GPU is a name here, which is heard, and then the CPU computes."""
-    if case.kind.cpu_because:
-        pytest.skip(case.kind.cpu_because)
     begun: list[str] = []
 
     def start(self: Any, values: dict[str, Any]) -> Iterator[Any]:
@@ -106,8 +101,6 @@ def test_work_grows_with_the_trials(case: Case, held: Any) -> None:
 
 @pytest.mark.skipif(not CUDA, reason="no GPU here")
 def test_a_run_on_the_gpu_agrees_with_the_cpu(case: Case, make: Make) -> None:
-    if case.kind.cpu_because:
-        pytest.skip(case.kind.cpu_because)
     import numpy as np
 
     runs = {device: done(make(device=device)) for device in ("cpu", "cuda")}

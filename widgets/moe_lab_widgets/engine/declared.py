@@ -51,7 +51,6 @@ class Declaration:
       train, runs, panels, seconds, measures, caption, arguments: see `lab`.
       check: raises a ValueError where values do not fit together.
       check_view: the same for values of view-only knobs.
-      initial: returns values of knobs that depend on the machine.
       begin: begins a run, given its Config and a dict that lasts as long as the Lab.
       steps: returns the steps of a whole run.
       work: returns the numbers that a step touches, by which "auto" chooses a GPU.
@@ -70,7 +69,6 @@ class Declaration:
     runs: Callable[[Values], Mapping[str, RunConfig]] | None = None
     begin: Callable[[RunConfig, dict[str, Any]], Iterator[Any]] | None = None
     arguments: Mapping[str, Argument] = field(default_factory=dict)
-    initial: Callable[[], Values] = dict
     panels: Sequence[Panel] = ()
     steps: Callable[[Values], int] | None = None
     compares: bool = True
@@ -102,7 +100,6 @@ class Declared(Lab):
     def __init__(self, /, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
         self.own: dict[str, Any] = {}
         self._kept: dict[str, Any] = {}
-        values = {**self.declaration.initial(), **values}
         for name, take in self.declaration.arguments.items():
             self.own[name] = given = values.pop(name, None)
             if given is not None:
@@ -299,7 +296,7 @@ def lab(
       name: of the class; by default from the title.
       about: its docstring.
       more: any other attribute of `Declaration` that is not to be derived: check, progress, code, data and others; and
-        speed, frames, most_records, budget or cpu_because of `Definition`.
+        speed, frames, most_records or budget of `Definition`.
 
     Raises:
       ValueError: not exactly one of train and runs is given, or there is no such hook.
@@ -308,7 +305,7 @@ def lab(
         got = "neither" if train is None else "both"
         raise InputError(f"a Lab must have either a function that yields records (train) or Configs (runs): got {got}")
     settings: dict[str, Any] = {
-        one: more.pop(one) for one in ("speed", "frames", "most_records", "budget", "cpu_because") if one in more
+        one: more.pop(one) for one in ("speed", "frames", "most_records", "budget") if one in more
     }
     unknown = set(more) - set(Declaration.__dataclass_fields__)
     if unknown:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab.core.devices import CPU, device_names
+from moe_lab.core.devices import device_names
 from moe_lab.core.training import Snapshot
 from moe_lab_widgets.engine.knobs import LabKnob
 
@@ -45,8 +45,6 @@ class Definition:
     """Most records kept; a longer run is thinned evenly."""
     budget: ClassVar[float] = 20.0
     """Seconds after which a headless run is cut short; MOE_LAB_BUDGET gives every Lab more."""
-    cpu_because: ClassVar[str] = ""
-    """Why the Lab computes on the CPU alone, in words; empty where a GPU can compute."""
 
     def check(self, values: Mapping[str, Any]) -> None:
         """Raises a ValueError if the values do not fit together. A slider then goes to the nearest value that fits.
@@ -77,7 +75,7 @@ class Definition:
 
     def devices(self) -> tuple[str, ...]:
         """Returns the devices on which the Lab can run, the CPU first."""
-        return (CPU,) if self.cpu_because else device_names()
+        return device_names()
 
     def make_picture(self, values: dict[str, Any]) -> Picture:
         """Returns the picture. Called once."""

@@ -18,7 +18,7 @@ def device_knob(lab: Definition) -> LabKnob:
         default=AUTO,
         choices=(AUTO, *devices),
         words={device: device_word(device) for device in devices},
-        reason="" if GPU in devices else lab.cpu_because or no_gpu(),
+        reason="" if GPU in devices else no_gpu(),
         enabled_when=lambda values: len(devices) > 1,
         effect="A GPU is faster where a step has much to do; auto takes it then.",
         applies="only where there is a GPU to choose",
