@@ -25,7 +25,7 @@ CRITERIA = {"routers": "router-norm-change", "neurons": "neuron-magnitude-change
 _CHILD = """
 import json, sys, time
 from pathlib import Path
-from moe_lab.hub import prune_checkpoint
+from moe_lab_hub import prune_checkpoint
 from transformers import AutoConfig
 def held(name):
     told = Path("/proc/self/status").read_text().splitlines()

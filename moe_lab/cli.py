@@ -168,8 +168,7 @@ def prune(
 
     The scores, the experts kept and the hashes of the model's files are written beside the new model, to OUT.plan.json.
     """
-    from moe_lab.hub import command
-
+    command = import_module("moe_lab_hub.command")
     command.run(folder, out, before=before, criterion=criterion, share=share, seed=seed, dry_run=dry_run)
 
 

@@ -65,7 +65,7 @@ class Notebook:
       will: what its reader will do, in a few words that follow "you will".
       theme: one of `THEMES`: where it stands on the map of the course.
       exercises: the module of `moe_lab.exercises` that checks its exercises.
-      explains: packages and modules below `moe_lab` that it is about: "patch_routing", "patch_routing.figures".
+      explains: packages and modules that it is about: "moe_lab.patch_routing", "moe_lab_hub".
       extra: what it needs installed beyond the others, an extra of the package: "hub"; "" for most.
     """
 
@@ -193,7 +193,7 @@ NOTEBOOKS = (
         will="route four patches on paper, three ways",
         theme="first steps",
         exercises="routing",
-        explains=("course.routing_table",),
+        explains=("moe_lab.course.routing_table",),
     ),
     Notebook(
         stem="02_router_alignment",
@@ -203,7 +203,7 @@ NOTEBOOKS = (
         will="see why routers turn, measure it, and break it",
         theme="patches and routing",
         exercises="alignment",
-        explains=("patch_routing",),
+        explains=("moe_lab.patch_routing",),
     ),
     Notebook(
         stem="03_phase_transitions",
@@ -213,7 +213,7 @@ NOTEBOOKS = (
         will="find out how many samples it takes, and which of the paper's claims hold",
         theme="patches and routing",
         exercises="transitions",
-        explains=("patch_routing.figures", "patch_routing.phase", "patch_routing.theory"),
+        explains=("moe_lab.patch_routing.figures", "moe_lab.patch_routing.phase", "moe_lab.patch_routing.theory"),
     ),
     Notebook(
         stem="04_specialization",
@@ -223,7 +223,7 @@ NOTEBOOKS = (
         will="see experts divide the clusters among them, and measure how well",
         theme="specialisation and balance",
         exercises="specialization",
-        explains=("specialization",),
+        explains=("moe_lab.specialization",),
     ),
     Notebook(
         stem="05_pruning",
@@ -233,7 +233,7 @@ NOTEBOOKS = (
         will="find the experts that matter, and throw the others away",
         theme="pruning",
         exercises="pruning",
-        explains=("pruning",),
+        explains=("moe_lab.pruning",),
     ),
     Notebook(
         stem="06_recovery",
@@ -243,7 +243,7 @@ NOTEBOOKS = (
         will="read the experts off a tensor, then the router, and see when EM needs that",
         theme="recovery",
         exercises="recovery",
-        explains=("recovery",),
+        explains=("moe_lab.recovery",),
     ),
     Notebook(
         stem="07_landscapes",
@@ -253,7 +253,7 @@ NOTEBOOKS = (
         will="replace the squared error by two losses that lead every start home",
         theme="recovery",
         exercises="recovery",
-        explains=("recovery.landscape",),
+        explains=("moe_lab.recovery.landscape",),
     ),
     Notebook(
         stem="08_real_images",
@@ -263,7 +263,7 @@ NOTEBOOKS = (
         will="watch deep networks route pieces of images, and find out by controls what a gain is due to",
         theme="patches and routing",
         exercises="vision",
-        explains=("vision",),
+        explains=("moe_lab.vision",),
     ),
     Notebook(
         stem="09_prune_a_model",
@@ -273,7 +273,7 @@ NOTEBOOKS = (
         will="prune a Mixtral of transformers in two ways, save it, and ask whether the choice was a good one",
         theme="pruning",
         exercises="hub",
-        explains=("hub",),
+        explains=("moe_lab_hub",),
         extra="hub",
     ),
     Notebook(
@@ -284,7 +284,7 @@ NOTEBOOKS = (
         will="watch a router collapse, cure it in four ways, and find out when balance hurts",
         theme="specialisation and balance",
         exercises="balance",
-        explains=("routers.balance", "specialization.balancing", "specialization.topk"),
+        explains=("moe_lab.routers.balance", "moe_lab.specialization.balancing", "moe_lab.specialization.topk"),
     ),
     Notebook(
         stem="11_routing_choices",
@@ -294,7 +294,7 @@ NOTEBOOKS = (
         will="see which patches a routing loses, and what that costs, at equal compute",
         theme="patches and routing",
         exercises="choices",
-        explains=("routers.choices", "patch_routing.routed", "patch_routing.routing_figures"),
+        explains=("moe_lab.routers.choices", "moe_lab.patch_routing.routed", "moe_lab.patch_routing.routing_figures"),
     ),
     Notebook(
         stem="12_build_your_own",
@@ -304,7 +304,7 @@ NOTEBOOKS = (
         will="write a mixture of experts in plain torch, train it, and see the Lab's picture of it",
         theme="patches and routing",
         exercises="build",
-        explains=("patch_routing.stepwise",),
+        explains=("moe_lab.patch_routing.stepwise",),
     ),
     Notebook(
         stem="13_pruning_further",
@@ -314,7 +314,7 @@ NOTEBOOKS = (
         will="prune other checkpoints, with another loss and another routing, and compare theorems with runs",
         theme="pruning",
         exercises="pruning",
-        explains=("pruning.theory", "pruning.theory_run", "pruning.theory_conditions"),
+        explains=("moe_lab.pruning.theory", "moe_lab.pruning.theory_run", "moe_lab.pruning.theory_conditions"),
     ),
 )
 """The notebooks in their order."""
@@ -326,7 +326,7 @@ def notebook_of(name: str) -> Notebook | None:
     Args:
       name: its full name: "moe_lab.patch_routing.figures.phase_map". What names most of it counts.
     """
-    about = {f"moe_lab.{part}": notebook for notebook in NOTEBOOKS for part in notebook.explains}
+    about = {part: notebook for notebook in NOTEBOOKS for part in notebook.explains}
     parts = name.split(".")
     starts = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
     return next((about[start] for start in starts if start in about), None)
@@ -360,7 +360,7 @@ LABS = (
 def papers_of(notebook: Notebook) -> list[Paper]:
     """Returns the papers that a notebook is about: those of its Labs, and those whose rooms it explains."""
     shown = {lab.paper for lab in LABS if lab.notebook == notebook.number}
-    rooms = [part.split(".") for part in notebook.explains]
+    rooms = [part.removeprefix("moe_lab.").split(".") for part in notebook.explains]
 
     def explained(room: list[str]) -> bool:
         return any(part[: len(room)] == room[: len(part)] for part in rooms)

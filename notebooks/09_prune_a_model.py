@@ -66,7 +66,7 @@ from matplotlib import pyplot as plt
 
 from moe_lab import exercises
 from moe_lab.drawing import theme
-from moe_lab.hub import example, experts_of, families, plots, prune_experts
+from moe_lab_hub import example, experts_of, families, plots, prune_experts
 from moe_lab_widgets import predict
 
 SEED = 0

@@ -12,7 +12,7 @@ import pytest
 from tests.helpers.effort import only_thorough
 
 ROOT = Path(__file__).resolve().parent.parent
-HOMES = {"moe_lab": ROOT, "moe_lab_papers": ROOT / "papers"}
+HOMES = {"moe_lab": ROOT, "moe_lab_papers": ROOT / "papers", "moe_lab_hub": ROOT / "hub"}
 MODULES = [
     ".".join(path.relative_to(home).with_suffix("").parts).removesuffix(".__init__")
     for package, home in HOMES.items()

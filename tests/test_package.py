@@ -62,10 +62,10 @@ class TestNames:
         heavy = "{'torch', 'numpy', 'xarray', 'matplotlib', 'pydantic', 'IPython'}"
         assert run("-c", f"import sys, moe_lab; print(sorted({heavy} & set(sys.modules)))") == "[]\n"
 
-    def test_library_imports_neither_widgets_nor_papers(self, root):
+    def test_the_library_imports_no_other_package(self, root):
         sources = list((root / "moe_lab").rglob("*.py"))
         assert sources
-        others = r"^\s*(from|import) (moe_lab_widgets|moe_lab_papers|ipywidgets)"
+        others = r"^\s*(from|import) (moe_lab_widgets|moe_lab_papers|moe_lab_hub|ipywidgets)"
         assert not [path for path in sources if re.search(others, path.read_text(), re.M)]
 
 
@@ -110,6 +110,7 @@ class TestWheel:
         names = zipfile.ZipFile(wheel).namelist()
         assert {name.split("/")[0] for name in names} == {
             "moe_lab",
+            "moe_lab_hub",
             "moe_lab_papers",
             "moe_lab_widgets",
             f"moe_lab-{moe_lab.__version__}.dist-info",

@@ -97,7 +97,7 @@ def used_by(notebook: Path) -> set[str]:
     """The modules that what a notebook imports, and what it takes from imported modules, comes from."""
     tree, found = ast.parse(notebook.read_text(encoding="utf-8")), []
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "moe_lab":
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in ("moe_lab", "moe_lab_hub"):
             for alias in node.names:
                 owner, inside = importlib.import_module(str(node.module)), f"{node.module}.{alias.name}"
                 found.append(
@@ -114,7 +114,7 @@ def used_by(notebook: Path) -> set[str]:
 def test_a_notebook_uses_what_it_explains(notebook):
     used = used_by(ROOT / "notebooks" / f"{notebook.stem}.py")
     for part in notebook.explains:
-        assert any(f"{name}.".startswith(f"moe_lab.{part}.") for name in used), part
+        assert any(f"{name}.".startswith(f"{part}.") for name in used), part
 
 
 def test_each_part_has_the_notebook_that_names_most_of_it():

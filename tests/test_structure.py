@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-HOMES = {"moe_lab": ".", "moe_lab_widgets": "widgets", "moe_lab_papers": "papers", "tools": "."}
+HOMES = {"moe_lab": ".", "moe_lab_widgets": "widgets", "moe_lab_papers": "papers", "moe_lab_hub": "hub", "tools": "."}
 """Where each package is."""
 ROOMS = (
     "patch_routing",
     "specialization",
     "pruning",
-    "hub",
     "recovery",
     "recovery.gridlock",
     "recovery.landscape",
@@ -94,6 +93,7 @@ def test_there_is_no_circle(package: str) -> None:
         ("moe_lab", ("moe_lab",)),
         ("moe_lab_widgets", ("moe_lab", "moe_lab_widgets")),
         ("moe_lab_papers", ("moe_lab", "moe_lab_papers")),
+        ("moe_lab_hub", ("moe_lab", "moe_lab_hub")),
     ],
 )
 def test_nothing_imports_what_lies_above_it(below: str, may: tuple[str, ...]) -> None:

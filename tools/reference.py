@@ -29,7 +29,7 @@ SHARED: Mapping[str, str] = {
     "moe_lab.core.saliency": "Criteria of pruning",
     "moe_lab.core.trials": "Random streams",
     "moe_lab.core.devices": "Where a run computes",
-    "moe_lab.hub": "Models of Hugging Face",
+    "moe_lab_hub": "Models of Hugging Face",
 }
 PARTS = ("figures", "plots", "theory")
 """Modules of a room with pages of their own."""

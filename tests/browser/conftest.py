@@ -77,7 +77,14 @@ def serving(
         "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
     }
     paths = os.pathsep.join(
-        [str(ROOT), str(ROOT / "widgets"), str(ROOT / "papers"), path, os.environ.get("PYTHONPATH", "")]
+        [
+            str(ROOT),
+            str(ROOT / "widgets"),
+            str(ROOT / "papers"),
+            str(ROOT / "hub"),
+            path,
+            os.environ.get("PYTHONPATH", ""),
+        ]
     )
     environment = {**os.environ, **{name: str(base / place) for name, place in own.items()}, "PYTHONPATH": paths}
     environment.pop("MOE_LAB_HEADLESS", None)

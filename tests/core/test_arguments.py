@@ -27,12 +27,12 @@ from moe_lab.course.copies import copy_course
 from moe_lab.datasets import cifar, mnist, uci
 from moe_lab.drawing.plots import curves
 from moe_lab.exercises import predict
-from moe_lab.hub.folder import Folder
-from moe_lab.hub.scores import checked_name
 from moe_lab.patch_routing import CNN, ArrayTask, DigitTask, JointMoE, PatternTask, Run, figures, plots, train
 from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab.pruning.criteria import criterion_of
 from moe_lab.recovery.gridlock.figures import figure6
+from moe_lab_hub.folder import Folder
+from moe_lab_hub.scores import checked_name
 from moe_lab_papers import catalogue, check, exchange
 from moe_lab_widgets import RouterAlignmentLab, prediction
 from tests.helpers.strange import LONG, Strange

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from moe_lab.hub import experts_of, plan_checkpoint, prune_checkpoint, prune_experts
-from moe_lab.hub.families import family_of
+from moe_lab_hub import experts_of, plan_checkpoint, prune_checkpoint, prune_experts
+from moe_lab_hub.families import family_of
 from tests.hub.cases import CASES, EXPERTS, auto, inputs, logits, tiny
 
 EXTRA = "mtp.layers.0."

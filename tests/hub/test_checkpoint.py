@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from moe_lab import __version__, cli
 from moe_lab.cli import main
 from moe_lab.core.saliency import NEED_TOKENS
-from moe_lab.hub import CRITERIA, plan_checkpoint, prune_checkpoint, prune_experts
+from moe_lab_hub import CRITERIA, plan_checkpoint, prune_checkpoint, prune_experts
 from tests.hub.cases import CASES, EXPERTS, auto, inputs, logits, tiny
 
 

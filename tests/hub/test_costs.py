@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from moe_lab.hub import prune_experts
+from moe_lab_hub import prune_experts
 from tests.hub.cases import inputs, tiny
 
 

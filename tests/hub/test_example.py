@@ -7,7 +7,7 @@ import torch
 from matplotlib.figure import Figure
 
 from moe_lab.core.saliency import name_of
-from moe_lab.hub import example, plots, prune_experts
+from moe_lab_hub import example, plots, prune_experts
 
 
 def test_questions_by_hand():

@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from moe_lab.cli import main
-from moe_lab.hub import plan_checkpoint, prune_checkpoint
-from moe_lab.hub.folder import INDEX, SINGLE
+from moe_lab_hub import plan_checkpoint, prune_checkpoint
+from moe_lab_hub.folder import INDEX, SINGLE
 from tests.hub.cases import auto, tiny
 
 CONFIGS = {"config.json", "generation_config.json"}

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from moe_lab.core.saliency import UndefinedCriterionError
 from moe_lab.core.words import series
-from moe_lab.hub import Pruned, experts_of, prune_experts
-from moe_lab.hub.check import self_check
-from moe_lab.hub.families import FAMILIES
-from moe_lab.hub.survey import layers_of_model
+from moe_lab_hub import Pruned, experts_of, prune_experts
+from moe_lab_hub.check import self_check
+from moe_lab_hub.families import FAMILIES
+from moe_lab_hub.survey import layers_of_model
 from tests.hub.cases import CASES, EXPERTS, ROUTERS, auto, inputs, logits, tiny
 
 EACH = pytest.mark.parametrize("name", CASES)

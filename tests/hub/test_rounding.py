@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from moe_lab.core.saliency import UndefinedCriterionError
-from moe_lab.hub import plan_checkpoint, prune_experts
-from moe_lab.hub.rounding import alike, exchangeable, of_difference, of_norms, stored_type
+from moe_lab_hub import plan_checkpoint, prune_experts
+from moe_lab_hub.rounding import alike, exchangeable, of_difference, of_norms, stored_type
 from tests.hub.cases import tiny
 
 KINDS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)

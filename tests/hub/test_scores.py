@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import load_file
 
 from moe_lab.core import saliency
-from moe_lab.hub import experts_of, prune_experts
-from moe_lab.hub.prune import source_of
-from moe_lab.hub.scores import chance_of, scores_of
+from moe_lab_hub import experts_of, prune_experts
+from moe_lab_hub.prune import source_of
+from moe_lab_hub.scores import chance_of, scores_of
 from tests.hub.cases import CASES, EXPERTS, ROUTERS, inputs, tiny
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from moe_lab.hub import prune_checkpoint
+from moe_lab_hub import prune_checkpoint
 from tests.hub.cases import EXPERTS, tiny
 
 BLOCK = "model.layers.{}.mlp.experts.{}.{}"

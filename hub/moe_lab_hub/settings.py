@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from moe_lab.core.errors import InputError
-from moe_lab.hub.families import Family
-from moe_lab.hub.scores import Source
+from moe_lab_hub.families import Family
+from moe_lab_hub.scores import Source
 
 FIELDS = ("quantization_config", "compression_config")
 """What config.json says of quantisation is in one of these."""

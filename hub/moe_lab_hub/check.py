@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from moe_lab.core.errors import OperationError
-from moe_lab.hub.families import Family, Role
-from moe_lab.hub.silent import Pairs, pairs_of
-from moe_lab.hub.survey import Layer
+from moe_lab_hub.families import Family, Role
+from moe_lab_hub.silent import Pairs, pairs_of
+from moe_lab_hub.survey import Layer
 
 _TOKENS = 8  # for each expert, so that next to all of them receive some
 

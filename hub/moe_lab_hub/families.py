@@ -247,7 +247,7 @@ def family_of(model_type: str) -> Family:
     for family in FAMILIES:
         if model_type in family.model_types:
             return family
-    rule = f"experts can be pruned in models of {len(FAMILIES)} families (moe_lab.hub.families.FAMILIES)"
+    rule = f"experts can be pruned in models of {len(FAMILIES)} families (moe_lab_hub.families.FAMILIES)"
     raise InputError(f"{rule}: got model_type={model_type!r}")
 
 
@@ -260,7 +260,7 @@ def transformers() -> ModuleType:
     try:
         return importlib.import_module("transformers")
     except ImportError as error:
-        raise OperationError(f"moe_lab.hub needs transformers: {how_to_install('hub')} ({error})") from error
+        raise OperationError(f"moe_lab_hub needs transformers: {how_to_install('hub')} ({error})") from error
 
 
 def read_field(config: Any, path: str) -> Any:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from moe_lab.core.config import require
 from moe_lab.core.saliency import Experts
-from moe_lab.hub.families import Family
-from moe_lab.hub.rounding import Alike, alike
-from moe_lab.hub.survey import Layer, Tensors
+from moe_lab_hub.families import Family
+from moe_lab_hub.rounding import Alike, alike
+from moe_lab_hub.survey import Layer, Tensors
 
 
 class LayerExperts:

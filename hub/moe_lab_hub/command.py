@@ -17,11 +17,11 @@ from moe_lab.core.errors import InputError
 from moe_lab.core.files import check_new_folder, writable_folder, write_whole
 from moe_lab.core.saliency import NEED_BEFORE, NEED_TOKENS
 from moe_lab.core.sentences import brief
-from moe_lab.hub.checkpoint import CheckpointPlan, plan_file, planned
-from moe_lab.hub.folder import check_checkpoint
-from moe_lab.hub.record import choice, hashed, model_files, random_choices, record
-from moe_lab.hub.scores import CRITERIA
-from moe_lab.hub.survey import Layer
+from moe_lab_hub.checkpoint import CheckpointPlan, plan_file, planned
+from moe_lab_hub.folder import check_checkpoint
+from moe_lab_hub.record import choice, hashed, model_files, random_choices, record
+from moe_lab_hub.scores import CRITERIA
+from moe_lab_hub.survey import Layer
 
 
 def run(

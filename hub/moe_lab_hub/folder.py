@@ -23,9 +23,9 @@ from moe_lab.core.config import require
 from moe_lab.core.errors import InputError, MissingFileError, OperationError
 from moe_lab.core.files import named
 from moe_lab.core.sentences import brief
-from moe_lab.hub.families import Family, family_of, read_field, transformers
-from moe_lab.hub.scores import Source
-from moe_lab.hub.survey import Tensors, layers_of
+from moe_lab_hub.families import Family, family_of, read_field, transformers
+from moe_lab_hub.scores import Source
+from moe_lab_hub.survey import Tensors, layers_of
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"

@@ -15,7 +15,7 @@ from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
 from moe_lab.core.signatures import with_notebook
 from moe_lab.core.words import with_article
-from moe_lab.hub.families import Family, Role, family_of, read_field, transformers
+from moe_lab_hub.families import Family, Role, family_of, read_field, transformers
 
 _OF_EXPERTS = re.compile(r"(^|[._])(experts?|router)[._]|\be_score_correction_bias$")
 

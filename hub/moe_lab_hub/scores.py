@@ -15,10 +15,10 @@ from moe_lab.core.config import require
 from moe_lab.core.saliency import Criterion, Statistics, UndefinedCriterionError
 from moe_lab.core.sentences import brief
 from moe_lab.core.trials import stream
-from moe_lab.hub.experts import LayerExperts, Pair
-from moe_lab.hub.families import Family, read_field
-from moe_lab.hub.rounding import Alike, exchangeable, of_difference, of_norms
-from moe_lab.hub.survey import Layer, Tensors, check_finite, groups_of, natural, top_of
+from moe_lab_hub.experts import LayerExperts, Pair
+from moe_lab_hub.families import Family, read_field
+from moe_lab_hub.rounding import Alike, exchangeable, of_difference, of_norms
+from moe_lab_hub.survey import Layer, Tensors, check_finite, groups_of, natural, top_of
 
 CRITERIA: dict[str, Criterion] = {**saliency.CRITERIA, "reap": saliency.reap}
 """Every criterion by name: those of the paper, and REAP's."""

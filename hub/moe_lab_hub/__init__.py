@@ -3,10 +3,10 @@
 Needs the extra `hub` (transformers), which is imported when a model is read, not before.
 """
 
-from moe_lab.hub.checkpoint import CheckpointPlan, plan_checkpoint, prune_checkpoint
-from moe_lab.hub.prune import Pruned, prune_experts
-from moe_lab.hub.scores import CRITERIA
-from moe_lab.hub.survey import Survey, experts_of
+from moe_lab_hub.checkpoint import CheckpointPlan, plan_checkpoint, prune_checkpoint
+from moe_lab_hub.prune import Pruned, prune_experts
+from moe_lab_hub.scores import CRITERIA
+from moe_lab_hub.survey import Survey, experts_of
 
 __all__ = [
     "CRITERIA",

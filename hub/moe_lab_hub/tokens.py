@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from moe_lab.core.config import require
 from moe_lab.core.saliency import Statistics
-from moe_lab.hub.families import Family
-from moe_lab.hub.silent import Pairs, pairs_of
-from moe_lab.hub.survey import Layer
+from moe_lab_hub.families import Family
+from moe_lab_hub.silent import Pairs, pairs_of
+from moe_lab_hub.survey import Layer
 
 _TOKENS = {"input_ids", "inputs_embeds", "decoder_input_ids", "decoder_inputs_embeds"}
 _NAMES = ("received", "top1", "gates", "output")

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from moe_lab import __version__
-from moe_lab.hub.checkpoint import CheckpointPlan
-from moe_lab.hub.folder import CONFIG, Folder
-from moe_lab.hub.scores import chance_of, kept_experts, scores_of, source_groups, unsure_of
+from moe_lab_hub.checkpoint import CheckpointPlan
+from moe_lab_hub.folder import CONFIG, Folder
+from moe_lab_hub.scores import chance_of, kept_experts, scores_of, source_groups, unsure_of
 
 SEEDS = 20
 """How many random choices the criterion's is compared with."""

@@ -16,10 +16,10 @@ from moe_lab.core.config import require
 from moe_lab.core.errors import OperationError
 from moe_lab.core.saliency import NEED_TOKENS, Criterion
 from moe_lab.core.signatures import with_notebook
-from moe_lab.hub.check import self_check
-from moe_lab.hub.costs import costs_of
-from moe_lab.hub.families import read_field, write_field
-from moe_lab.hub.scores import (
+from moe_lab_hub.check import self_check
+from moe_lab_hub.costs import costs_of
+from moe_lab_hub.families import read_field, write_field
+from moe_lab_hub.scores import (
     Source,
     chance_of,
     check_count,
@@ -30,9 +30,9 @@ from moe_lab.hub.scores import (
     source_groups,
     told,
 )
-from moe_lab.hub.silent import SilentExperts
-from moe_lab.hub.survey import Layer, Tensors, check_finite, layers_of_model, part
-from moe_lab.hub.tokens import measured
+from moe_lab_hub.silent import SilentExperts
+from moe_lab_hub.survey import Layer, Tensors, check_finite, layers_of_model, part
+from moe_lab_hub.tokens import measured
 
 
 @dataclass(frozen=True)

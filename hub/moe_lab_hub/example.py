@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from moe_lab.core.config import require
 from moe_lab.core.trials import stream
-from moe_lab.hub.families import transformers
-from moe_lab.hub.prune import prune_experts
+from moe_lab_hub.families import transformers
+from moe_lab_hub.prune import prune_experts
 
 RULES: Mapping[str, tuple[int, int]] = {
     "a + b": (1, 1),

@@ -19,10 +19,10 @@ from moe_lab.core.config import require
 from moe_lab.core.files import check_new_folder, whole_folder
 from moe_lab.core.saliency import NEED_TOKENS, Criterion
 from moe_lab.core.signatures import with_notebook
-from moe_lab.hub.costs import costs_of
-from moe_lab.hub.families import read_field, transformers
-from moe_lab.hub.folder import CONFIG, Entry, Folder, is_hidden, source_of_folder
-from moe_lab.hub.scores import (
+from moe_lab_hub.costs import costs_of
+from moe_lab_hub.families import read_field, transformers
+from moe_lab_hub.folder import CONFIG, Entry, Folder, is_hidden, source_of_folder
+from moe_lab_hub.scores import (
     Scored,
     Source,
     chance_of,
@@ -34,8 +34,8 @@ from moe_lab.hub.scores import (
     source_groups,
     told,
 )
-from moe_lab.hub.settings import Renumbered, with_count
-from moe_lab.hub.survey import check_finite
+from moe_lab_hub.settings import Renumbered, with_count
+from moe_lab_hub.survey import check_finite
 
 
 @dataclass(frozen=True)

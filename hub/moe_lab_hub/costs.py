@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import xarray as xr
 
-from moe_lab.hub.scores import Source
-from moe_lab.hub.survey import Layer, top_of
+from moe_lab_hub.scores import Source
+from moe_lab_hub.survey import Layer, top_of
 
 WAYS = ("whole", "rerouted", "silent")
 _LOOKUPS = ("embed_tokens.weight", "shared.weight", "wte.weight")  # a token's row is read, and multiplied only if tied
