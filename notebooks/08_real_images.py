@@ -464,7 +464,7 @@ exercises.check_is_turned(is_turned)
 # A vision transformer with two layers of 8 experts each (V-MoE) can be pruned in two ways. *Silent*, the paper's: all routers
 # stay, and a token that chose a pruned expert gets nothing from it. *Rerouted*, that of tools for language models: the
 # routers go, too, and the token visits another expert instead. Measured on a small one (211,114 parameters, digits that
-# stand on their heads) by `vision.deep.PruningTable`:
+# stand on their heads) by `moe_lab_papers.pruning2024.vmoe.PruningTable`:
 #
 # | published (pruning2024, section 5.2) | here, ten seeds |
 # | --- | --- |

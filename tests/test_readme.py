@@ -20,7 +20,7 @@ PAGES = {
     path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("[a-z]*.md") if path.stem != "without_a_claim"
 }
 NUMBER = re.compile(r"\d+\.\d+")
-ROOM = re.compile(r"functions\sare\sin\s`moe_lab/([\w/]+)/`")
+ROOM = re.compile(r"functions\sare\sin\s`(?:papers/)?(moe_lab\w*/[\w/]+)/`")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_every_function_of_a_page_exists(key):
     """Each table follows the sentence that names its room."""
     _, *parts = ROOM.split(PAGES[key])
     rooms = dict(zip(parts[::2], parts[1::2], strict=True))
-    assert next(iter(rooms)).replace("/", ".") == PAPERS[key].room
+    assert next(iter(rooms)).replace("/", ".") == f"moe_lab.{PAPERS[key].room}"
     for room, text in rooms.items():
         named = re.findall(r"`([a-z_]+)\.(\w+)[`(]", text)
         assert named
@@ -88,7 +88,7 @@ def test_every_function_of_a_page_exists(key):
 
 
 def found(room: str, module: str, name: str) -> object:
-    return getattr(importlib.import_module(f"moe_lab.{room.replace('/', '.')}.{module}"), name, None)
+    return getattr(importlib.import_module(f"{room.replace('/', '.')}.{module}"), name, None)
 
 
 @pytest.mark.parametrize("key", PAGES)

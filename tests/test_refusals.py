@@ -35,10 +35,10 @@ from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE
 from moe_lab.vision import CifarRotateTask, PatchWRN, QuadrantTask, SmallCNN, TurnTask, VehiclesTask, patches, rotation
 from moe_lab.vision.built import Built
-from moe_lab.vision.deep import DigitRun
 from moe_lab.vision.images import CifarTask, ImageTask
 from moe_lab.vision.run import ImageRun
-from moe_lab.vision.vmoe.config import VMoEConfig
+from moe_lab_papers.pruning2024.vmoe import DigitRun
+from moe_lab_papers.pruning2024.vmoe.config import VMoEConfig
 from tests.helpers.effort import THOROUGH
 from tests.helpers.strange import NO_NUMBERS, OF_THE_SAME_NUMBERS
 

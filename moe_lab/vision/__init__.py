@@ -4,7 +4,6 @@ from moe_lab.vision.patches.data import QuadrantTask, VehiclesTask
 from moe_lab.vision.patches.model import WRN, PatchWRN
 from moe_lab.vision.rotation.data import CifarRotateTask, TurnTask
 from moe_lab.vision.rotation.model import Mixture, ResNet18, SmallCNN
-from moe_lab.vision.vmoe import VMoE
 
 __all__ = [
     "WRN",
@@ -15,6 +14,5 @@ __all__ = [
     "ResNet18",
     "SmallCNN",
     "TurnTask",
-    "VMoE",
     "VehiclesTask",
 ]

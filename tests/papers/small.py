@@ -13,12 +13,13 @@ import xarray as xr
 
 from moe_lab.core.files import from_netcdf, netcdf
 from moe_lab.pruning.initialization import BranchStart
-from moe_lab.vision import VMoE, deep
 from moe_lab_papers import ledger
 from moe_lab_papers.claim import Claim, imported
+from moe_lab_papers.pruning2024 import vmoe
+from moe_lab_papers.pruning2024.vmoe import VMoE
 from moe_lab_papers.runner import Done, Order, joined, pieces
 from tests.vision.cifar_files import cifar10, records
-from tests.vision.released_files import checkpoint
+from tests.vmoe.released_files import checkpoint
 
 CLAIMS = {claim.id: claim for claim in ledger.claims()}
 MEASUREMENTS = {measurement.name: measurement for measurement in ledger.measurements(ledger.claims())}
@@ -31,10 +32,10 @@ _TRUE = {"regressors": ("true",), "gating": ("orthogonal",)}
 _EM = {"trials": 2, "iterations": 3}
 _FOLDER = tempfile.TemporaryDirectory(prefix="moe_lab_small_")
 _FILES = Path(_FOLDER.name)
-_SHORT = deep.PRE_TRAINING.replace(steps=2, warm_up=1, batch=25, test_images=50)
+_SHORT = vmoe.PRE_TRAINING.replace(steps=2, warm_up=1, batch=25, test_images=50)
 _TINY = {"trials": 2, "steps": 2, "batch": 25, "test_images": 50, "pre_training": _SHORT, "folder": _FILES / "cache"}
 _IMAGES = {"root": str(cifar10(_FILES / "cifar")), "trials": 2, "epochs": 1, "test_samples": 8}
-_VIT = deep.TINY.replace(group_size=40)  # four images of 12 x 12 pixels
+_VIT = vmoe.TINY.replace(group_size=40)  # four images of 12 x 12 pixels
 (_FILES / "cifar" / "test.bin").write_bytes(records(8, 1, label_bytes=2))
 for _number, _name in enumerate(("start", "end")):
     checkpoint(_FILES / "cifar" / _name, VMoE(_VIT, seed=_number))

@@ -1,7 +1,7 @@
 """The claims and errata of pruning2024, "A Provably Effective Method for Pruning Experts in Fine-tuned Sparse MoE".
 
 The paper prunes each mixture by itself (section 5.2) and compares that with nothing, so that experts of all mixtures
-ranked together (`vision.deep.prune(..., together=True)`) have no claim.
+ranked together (`moe_lab_papers.pruning2024.vmoe.prune(..., together=True)`) have no claim.
 """
 
 from __future__ import annotations

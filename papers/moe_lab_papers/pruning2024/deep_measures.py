@@ -12,9 +12,10 @@ from torch.nn import functional
 
 from moe_lab.core.config import require
 from moe_lab.datasets import cifar
-from moe_lab.vision import VMoE, deep
-from moe_lab.vision.vmoe.config import VMoEConfig
-from moe_lab.vision.vmoe.named import NAMED
+from moe_lab_papers.pruning2024 import vmoe
+from moe_lab_papers.pruning2024.vmoe import VMoE
+from moe_lab_papers.pruning2024.vmoe.config import VMoEConfig
+from moe_lab_papers.pruning2024.vmoe.named import NAMED
 
 OURS = "router-norm-change"
 _OWN = ("bytes", "operations")
@@ -35,7 +36,7 @@ def built() -> xr.Dataset:
             for column, count in enumerate(kept):
                 first = [m * each + e for m in range(config.members) for e in range(count // config.members)]
                 left = (tuple(first),) * len(config.layers) if count < config.num_experts else ()
-                found = deep.costs(VMoE(config.replace(kept=left)))
+                found = vmoe.costs(VMoE(config.replace(kept=left)))
                 counts[:, row, column] = [getattr(found, name) for name in _OWN]
     values = {name: (("model", "kept"), part) for name, part in zip(_OWN, counts, strict=True)}
     return xr.Dataset(values, {"model": list(NAMED), "kept": list(kept)})
@@ -57,7 +58,7 @@ def timed(model: str, blocks: int, repeats: int, seed: int = 0) -> xr.Dataset:
     layers = tuple(layer for layer in config.layers if layer < blocks)
     together = 8 * config.positions * config.members
     config = config.replace(num_layers=blocks, layers=layers, group_size=together)
-    found = deep.pruning_costs(config, (8, 2), ("silent",), repeats, seed)
+    found = vmoe.pruning_costs(config, (8, 2), ("silent",), repeats, seed)
     return found[["milliseconds"]].sel(mode="silent", drop=True)
 
 
@@ -68,7 +69,7 @@ def tiny(
     steps: int = 300,
     batch: int = 100,
     test_images: int = 500,
-    pre_training: deep.DigitRun = deep.PRE_TRAINING,
+    pre_training: vmoe.DigitRun = vmoe.PRE_TRAINING,
     folder: Path | str | None = None,
 ) -> xr.Dataset:
     """Fine-tunes a tiny V-MoE on upside-down digits, prunes it silently, and fine-tunes the smallest one again.
@@ -85,18 +86,18 @@ def tiny(
       norm, again(trial), with it, of as few experts as can be, and alone(trial, block), without it, where half of the
       experts of one mixture go.
     """
-    before, tables, again, alone = deep.pretrained(pre_training, folder), [], [], []
+    before, tables, again, alone = vmoe.pretrained(pre_training, folder), [], [], []
     for trial in range(trials):
-        run = deep.DigitRun(steps=steps, batch=batch, test_images=test_images, trial=trial, seed=seed)
-        after = deep.fine_tune(before, run)
+        run = vmoe.DigitRun(steps=steps, batch=batch, test_images=test_images, trial=trial, seed=seed)
+        after = vmoe.fine_tune(before, run)
         how = {"modes": ("silent",), "seed": seed + trial}
-        table = deep.PruningTable(before, after, run.test, run.validation, **how).complete()  # type: ignore[arg-type]
+        table = vmoe.PruningTable(before, after, run.test, run.validation, **how).complete()  # type: ignore[arg-type]
         tables.append(table["accuracy"].sel(mode="silent", drop=True))
-        smallest = deep.prune(before, after, OURS, int(table["pruned"].max())).model
-        again.append(deep.accuracy(deep.fine_tune(smallest, run), run.test))
+        smallest = vmoe.prune(before, after, OURS, int(table["pruned"].max())).model
+        again.append(vmoe.accuracy(vmoe.fine_tune(smallest, run), run.test))
         blocks, half = sorted(after.config.layers), after.config.num_experts // 2
-        halved = [deep.prune(before, after, OURS, half, [block]).model for block in blocks]
-        alone.append([deep.accuracy(model, run.test) for model in halved])
+        halved = [vmoe.prune(before, after, OURS, half, [block]).model for block in blocks]
+        alone.append([vmoe.accuracy(model, run.test) for model in halved])
     data = xr.concat(tables, "trial", join="override").to_dataset(name="accuracy").drop_vars("block", errors="ignore")
     data = data.assign(again=("trial", again), alone=(("trial", "block"), alone))
     return data.assign_coords(trial=range(trials), block=blocks)
@@ -146,7 +147,7 @@ def released(
     accuracy = np.empty((len(criteria), len(pruned)))
     for place in np.ndindex(accuracy.shape):
         count = pruned[place[1]]
-        kept = deep.prune(before, after, criteria[place[0]], count, layers, seed=seed).model if count else after
+        kept = vmoe.prune(before, after, criteria[place[0]], count, layers, seed=seed).model if count else after
         right = [
             _right(kept, images.images[rows[first : first + size]], images.labels[rows[first : first + size]], side)
             for first in range(0, len(rows), size)
@@ -160,6 +161,6 @@ def _right(model: VMoE, images: np.ndarray, labels: np.ndarray, side: int) -> in
     """How many of the images, (N, 3, 32, 32) from 0 to 255, a model recognises, enlarged and from -1 to 1."""
     scaled = torch.from_numpy(images).float() / 127.5 - 1
     enlarged = functional.interpolate(scaled, size=(side, side), mode="bilinear", align_corners=False)
-    test = deep.Labelled(enlarged.permute(0, 2, 3, 1), torch.from_numpy(labels.astype(np.int64)))
+    test = vmoe.Labelled(enlarged.permute(0, 2, 3, 1), torch.from_numpy(labels.astype(np.int64)))
     with torch.inference_mode():
-        return round(deep.accuracy(model, test) * len(labels))
+        return round(vmoe.accuracy(model, test) * len(labels))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from moe_lab.vision import deep
-from moe_lab.vision.vmoe.config import VMoEConfig
-from moe_lab.vision.vmoe.named import NAMED
+from moe_lab_papers.pruning2024 import vmoe
+from moe_lab_papers.pruning2024.vmoe.config import VMoEConfig
+from moe_lab_papers.pruning2024.vmoe.named import NAMED
 
 MODELS: dict[str, VMoEConfig] = {
     "v-moe-cifar-100": NAMED["b16"].replace(num_classes=100),
@@ -34,7 +34,7 @@ def timed(model: str, blocks: int, repeats: int, seed: int = 0) -> xr.Dataset:
     layers = tuple(layer for layer in config.layers if layer < blocks)
     together = 8 * config.positions * config.members
     config = config.replace(num_layers=blocks, layers=layers, group_size=together)
-    found = deep.pruning_costs(config, KEPT, ("silent",), repeats, seed)
+    found = vmoe.pruning_costs(config, KEPT, ("silent",), repeats, seed)
     return found[["milliseconds"]].sel(mode="silent", drop=True)
 
 

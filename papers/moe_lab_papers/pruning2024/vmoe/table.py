@@ -10,11 +10,11 @@ import xarray as xr
 
 from moe_lab.core.config import require
 from moe_lab.core.saliency import CRITERIA
-from moe_lab.vision.vmoe.digits import Labelled
-from moe_lab.vision.vmoe.model import VMoE
-from moe_lab.vision.vmoe.pruning import expert_scores, kept_experts, without_others
-from moe_lab.vision.vmoe.prunings import Prunings
-from moe_lab.vision.vmoe.statistics import in_batches, predictions, routing_statistics
+from moe_lab_papers.pruning2024.vmoe.digits import Labelled
+from moe_lab_papers.pruning2024.vmoe.model import VMoE
+from moe_lab_papers.pruning2024.vmoe.pruning import expert_scores, kept_experts, without_others
+from moe_lab_papers.pruning2024.vmoe.prunings import Prunings
+from moe_lab_papers.pruning2024.vmoe.statistics import in_batches, predictions, routing_statistics
 
 PAPER_CRITERIA = tuple(name for name in CRITERIA if name not in ("router-difference-norm", "token-count"))
 """The criteria that the paper compares (section 5.2.1)."""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from moe_lab.core.training import Snapshot
-from moe_lab.vision import VMoE
-from moe_lab.vision.vmoe.training import TINY, DigitRun, Training
+from moe_lab_papers.pruning2024.vmoe import VMoE
+from moe_lab_papers.pruning2024.vmoe.training import TINY, DigitRun, Training
 from tests.helpers.needs import needs_cuda
 from tests.second_device import second_device
 

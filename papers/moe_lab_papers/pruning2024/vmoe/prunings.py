@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.vision.vmoe.model import VMoE
-from moe_lab.vision.vmoe.statistics import own_columns, received_gates
+from moe_lab_papers.pruning2024.vmoe.model import VMoE
+from moe_lab_papers.pruning2024.vmoe.statistics import own_columns, received_gates
 
 
 class Prunings:

@@ -20,12 +20,12 @@ from torch import Generator, Tensor, nn
 
 from moe_lab.core.config import require
 from moe_lab.core.signatures import with_notebook
-from moe_lab.vision.vmoe import checkpoints
-from moe_lab.vision.vmoe.config import VMoEConfig
-from moe_lab.vision.vmoe.layers import Attention, Dense, LayerNorm, MapHead, Mlp, Positions, patches
-from moe_lab.vision.vmoe.mixture import Moe
-from moe_lab.vision.vmoe.named import named
-from moe_lab.vision.vmoe.routing import Assignment
+from moe_lab_papers.pruning2024.vmoe import checkpoints
+from moe_lab_papers.pruning2024.vmoe.config import VMoEConfig
+from moe_lab_papers.pruning2024.vmoe.layers import Attention, Dense, LayerNorm, MapHead, Mlp, Positions, patches
+from moe_lab_papers.pruning2024.vmoe.mixture import Moe
+from moe_lab_papers.pruning2024.vmoe.named import named
+from moe_lab_papers.pruning2024.vmoe.routing import Assignment
 
 
 class Output(NamedTuple):

@@ -12,9 +12,9 @@ from torch import Tensor
 from moe_lab.core.config import require
 from moe_lab.core.saliency import Statistics
 from moe_lab.core.trials import stream
-from moe_lab.vision.vmoe.digits import Labelled
-from moe_lab.vision.vmoe.model import Output, VMoE
-from moe_lab.vision.vmoe.routing import Assignment
+from moe_lab_papers.pruning2024.vmoe.digits import Labelled
+from moe_lab_papers.pruning2024.vmoe.model import Output, VMoE
+from moe_lab_papers.pruning2024.vmoe.routing import Assignment
 
 _AT_ONCE = 500  # images, or the fewest that fill whole groups
 

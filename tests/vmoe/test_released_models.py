@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.vision import VMoE
-from tests.vision import plain_vmoe
+from moe_lab_papers.pruning2024.vmoe import VMoE
+from tests.vmoe import plain_vmoe
 
 
 def drawn(random: np.random.Generator) -> tuple[dict[str, Any], tuple[int, ...]]:

@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from moe_lab.core.config import ConfigError
-from moe_lab.vision import VMoE
-from moe_lab.vision.vmoe.released import CheckpointError, read_released
+from moe_lab_papers.pruning2024.vmoe import VMoE
+from moe_lab_papers.pruning2024.vmoe.released import CheckpointError, read_released
 
 STORED = Path(__file__).parent / "data" / "released.npz"  # made by make_released.py beside it
 MARK = "__msgpack_array_chunk_a87ca2__"

@@ -19,9 +19,9 @@ from moe_lab.core.config import ConfigError, require
 from moe_lab.core.errors import MissingFileError
 from moe_lab.core.files import write_whole
 from moe_lab.core.sentences import brief
-from moe_lab.vision.vmoe.config import VMoEConfig
-from moe_lab.vision.vmoe.named import named
-from moe_lab.vision.vmoe.released import CheckpointError, read_released
+from moe_lab_papers.pruning2024.vmoe.config import VMoEConfig
+from moe_lab_papers.pruning2024.vmoe.named import named
+from moe_lab_papers.pruning2024.vmoe.released import CheckpointError, read_released
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 _FORMAT = "moe_lab.vision.VMoE 1"

@@ -17,9 +17,9 @@ from torch import Tensor
 from moe_lab.core.config import require
 from moe_lab.core.saliency import CRITERIA, NEED_TOKENS, Criterion, ExpertWeights, Statistics, ranks
 from moe_lab.core.trials import stream
-from moe_lab.vision.vmoe.config import Pruning
-from moe_lab.vision.vmoe.model import VMoE
-from moe_lab.vision.vmoe.statistics import own_columns, routing_statistics
+from moe_lab_papers.pruning2024.vmoe.config import Pruning
+from moe_lab_papers.pruning2024.vmoe.model import VMoE
+from moe_lab_papers.pruning2024.vmoe.statistics import own_columns, routing_statistics
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from jaxtyping import Float
 from torch import Generator, Tensor, nn
 
 from moe_lab.core.config import require
-from moe_lab.vision.vmoe import routing
-from moe_lab.vision.vmoe.config import VMoEConfig
-from moe_lab.vision.vmoe.layers import Dense, Mlp
-from moe_lab.vision.vmoe.routing import Assignment
+from moe_lab_papers.pruning2024.vmoe import routing
+from moe_lab_papers.pruning2024.vmoe.config import VMoEConfig
+from moe_lab_papers.pruning2024.vmoe.layers import Dense, Mlp
+from moe_lab_papers.pruning2024.vmoe.routing import Assignment
 
 
 class Router(nn.Module):

@@ -27,11 +27,11 @@ from moe_lab.core.optimizers import Adam, Optimizer, Sgd, changed_by, clipped
 from moe_lab.core.origins import origin
 from moe_lab.core.training import Measure, Snapshot, TrialProgress
 from moe_lab.core.trials import on_one_thread, stream
-from moe_lab.vision.vmoe.config import VMoEConfig
-from moe_lab.vision.vmoe.digits import DigitTask, Labelled
-from moe_lab.vision.vmoe.model import VMoE
-from moe_lab.vision.vmoe.pruning import weights_of
-from moe_lab.vision.vmoe.statistics import tested
+from moe_lab_papers.pruning2024.vmoe.config import VMoEConfig
+from moe_lab_papers.pruning2024.vmoe.digits import DigitTask, Labelled
+from moe_lab_papers.pruning2024.vmoe.model import VMoE
+from moe_lab_papers.pruning2024.vmoe.pruning import weights_of
+from moe_lab_papers.pruning2024.vmoe.statistics import tested
 
 TINY = VMoEConfig(
     patch_size=(4, 4),

@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from moe_lab.core.config import ConfigError
-from moe_lab.vision import VMoE, deep
-from moe_lab.vision.vmoe import VMoEConfig, released_config, routing
-from moe_lab.vision.vmoe.mixture import Moe
+from moe_lab_papers.pruning2024 import vmoe
+from moe_lab_papers.pruning2024.vmoe import VMoE, VMoEConfig, released_config, routing
+from moe_lab_papers.pruning2024.vmoe.mixture import Moe
 
 SMALL = VMoEConfig(
     num_classes=4,
@@ -73,13 +73,13 @@ def test_parameters_of_the_released_sizes() -> None:
     with torch.device("meta"):
         whole, ensemble = VMoE("b16"), VMoE("e3-s32")
         kept = {count: dict.fromkeys(whole.config.layers, tuple(range(count))) for count in (4, 2)}
-        silent = {count: deep.without_others(whole, kept[count], "silent") for count in kept}
-        rerouted = deep.without_others(whole, kept[4], "rerouted")
-    assert deep.costs(whole).parameters == 284_083_978
-    assert {count: deep.costs(model).parameters for count, model in silent.items()} == {4: 170_745_610, 2: 114_076_426}
-    assert deep.costs(rerouted).parameters == 170_745_610 - 6 * 768 * 4
-    assert deep.costs(ensemble).parameters == 56_520_804
-    gigas = [deep.costs(model).operations / 1e9 for model in (whole, silent[4], silent[2], rerouted)]
+        silent = {count: vmoe.without_others(whole, kept[count], "silent") for count in kept}
+        rerouted = vmoe.without_others(whole, kept[4], "rerouted")
+    assert vmoe.costs(whole).parameters == 284_083_978
+    assert {count: vmoe.costs(model).parameters for count, model in silent.items()} == {4: 170_745_610, 2: 114_076_426}
+    assert vmoe.costs(rerouted).parameters == 170_745_610 - 6 * 768 * 4
+    assert vmoe.costs(ensemble).parameters == 56_520_804
+    gigas = [vmoe.costs(model).operations / 1e9 for model in (whole, silent[4], silent[2], rerouted)]
     assert gigas == pytest.approx([18.70, 13.15, 10.37, 18.69], abs=0.005)
 
 
@@ -91,10 +91,10 @@ def test_parameters_of_the_released_sizes() -> None:
 def test_operations_are_those_that_torch_counts(config: VMoEConfig) -> None:
     kept = {config.layers[-1]: (0, 1, 3, 4)}
     with torch.device("meta"):
-        for model in (VMoE(config), *(deep.without_others(VMoE(config), kept, mode) for mode in deep.MODES)):
+        for model in (VMoE(config), *(vmoe.without_others(VMoE(config), kept, mode) for mode in vmoe.MODES)):
             with FlopCounterMode(display=False) as counter:
                 model(torch.empty(config.images_per_batch, 4, 4, 3))
-            assert deep.operations(model) == pytest.approx(counter.get_total_flops() / config.images_per_batch)
+            assert vmoe.operations(model) == pytest.approx(counter.get_total_flops() / config.images_per_batch)
 
 
 def test_logits_depend_on_the_batch_within_a_group_alone() -> None:

@@ -17,9 +17,9 @@ from jaxtyping import Float
 
 from moe_lab.core.config import require
 from moe_lab.core.trials import threads_for
-from moe_lab.vision.vmoe.config import Pruning, VMoEConfig
-from moe_lab.vision.vmoe.model import VMoE
-from moe_lab.vision.vmoe.pruning import without_others
+from moe_lab_papers.pruning2024.vmoe.config import Pruning, VMoEConfig
+from moe_lab_papers.pruning2024.vmoe.model import VMoE
+from moe_lab_papers.pruning2024.vmoe.pruning import without_others
 
 _CPU = torch.device("cpu")
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moe_lab.core.config import require
-from moe_lab.vision.vmoe.config import VMoEConfig, released_config
+from moe_lab_papers.pruning2024.vmoe.config import VMoEConfig, released_config
 
 
 def named(config: VMoEConfig | Mapping[str, Any] | str, positions: int | None = None) -> VMoEConfig:

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgpack
 
-from moe_lab.vision import VMoE
-from tests.vision.test_released import MARK, entry, pack, part, slices
+from moe_lab_papers.pruning2024.vmoe import VMoE
+from tests.vmoe.test_released import MARK, entry, pack, part, slices
 
 
 def checkpoint(prefix: Path, model: VMoE) -> Path:
