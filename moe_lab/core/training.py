@@ -27,7 +27,7 @@ from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.memory import trials_in_groups
 from moe_lab.core.origins import origin_of
 from moe_lab.core.sentences import not_measured
-from moe_lab.core.trials import device_and_dtype, in_groups, on_one_thread, threads_for
+from moe_lab.core.trials import device_and_dtype, each_within, in_groups, threads_for
 
 if TYPE_CHECKING:
     import xarray
@@ -173,6 +173,7 @@ class Learner(ABC):
       loss: (T,) loss of the last batch, before its step.
       steps: (T,) steps that each trial has taken.
       active: (T,) False once a trial has stopped by itself; its steps must then change nothing.
+      constants: (T, ...) values that are the same in every Snapshot.
     """
 
     def __init__(self, trials: Sequence[int], like: Tensor) -> None:
@@ -180,6 +181,7 @@ class Learner(ABC):
         self.loss: Float[Tensor, " T"] = like.new_zeros(len(self.trials))
         self.steps: Int[Tensor, " T"] = torch.zeros_like(self.loss, dtype=torch.int64)
         self.active: Bool[Tensor, " T"] = torch.ones_like(self.loss, dtype=torch.bool)
+        self.constants: dict[str, Tensor] = {}
         self._shapes: list[torch.Size] | None = None  # of the inputs of the first step
         self._captured_step: CapturedStep | None = None
 
@@ -196,8 +198,12 @@ class Learner(ABC):
         """Yields the inputs of each of the next steps, such as samples or random numbers; by default none."""
         return repeat((), steps)
 
+    def online(self) -> dict[str, Tensor]:
+        """Returns what the steps since the last Snapshot have found, which costs no evaluation; by default nothing."""
+        return {}
+
     def measure(self, whole: bool) -> dict[str, Tensor]:
-        """Computes the measures of all trials; by default the loss alone.
+        """Evaluates all trials; by default the loss alone.
 
         Args:
           whole: at the start and at the end, where all training samples may be measured too.
@@ -250,53 +256,73 @@ class Training(TrialProgress, Generic[AnyLearner]):
     """The trials of a run in training, group by group.
 
     Args:
-      run: a RunConfig with `last_step`, `memory` and `measure`, which is "every" Snapshot or the "last".
+      run: a RunConfig with `last_step` and `measure`: "every" Snapshot is evaluated, or the "last". Where it has
+        `measure_every`, "every" is one of so many.
       learners: of consecutive groups of trials, together all of the run; made on one thread, one after another.
+      operations: of a step of one group, which decide whether it is shared among threads.
       about: further attrs of the results.
     """
 
     must_be_finite: Sequence[str] = ("train_loss",)
     """Measures that are finite unless a trial has diverged."""
 
-    def __init__(self, run: Any, measures: Mapping[str, Measure], learners: Iterable[AnyLearner], **about: Any) -> None:
+    def __init__(
+        self,
+        run: Any,
+        measures: Mapping[str, Measure],
+        learners: Iterable[AnyLearner],
+        operations: float = 0.0,
+        **about: Any,
+    ) -> None:
         super().__init__(run.trials, measures)
-        self.run, (self.device, _) = run, device_and_dtype(run)
+        self.run, self.operations, (self.device, _) = run, operations, device_and_dtype(run)
         self.origin = origin_of(run, self.device, **about)
         with threads_for(0, self.device):
             self.learners = list(learners)
+        self.constants = _of_all([learner.constants for learner in self.learners])
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yields step 0, every `record_every` steps, and the end."""
-        return on_one_thread(self._snapshots(), self.device)  # groups are too small to share among threads
+        return each_within(self._snapshots(), lambda: threads_for(self.operations, self.device))
 
     def _snapshots(self) -> Iterator[Snapshot]:
-        if self.run.measure == "every":
-            self._measure()
-        yield self.snapshot(self.origin)
+        every = getattr(self.run, "measure_every", 1) if self.run.measure == "every" else 0
+        self._record(evaluated=every > 0)
+        yield self.snapshot(self.origin, constants=self.constants)
+        taken = 0
         while self.step < self.run.last_step and not self.finished.all():
+            taken += 1
             self._advance(min(self.run.record_every, self.run.last_step - self.step))
-            yield self.snapshot(self.origin)
+            self._record(evaluated=bool(self.finished.all()) or (every > 0 and taken % every == 0))
+            yield self.snapshot(self.origin, constants=self.constants)
 
     def _advance(self, steps: int) -> None:
+        begin = 0
         for learner in self.learners:
-            if learner.active.any():
+            end = begin + len(learner.trials)
+            if not self.finished[begin:end].all():
                 learner.advance(steps)
+            begin = end
         self.step += steps
         self.steps = np.where(self.finished, self.steps, joined(one.steps for one in self.learners).astype(np.int64))
         self.diverged |= ~np.isfinite(joined(one.loss for one in self.learners))
         stopped = joined(one.active for one in self.learners) == 0
         self.finished |= self.diverged | stopped | (self.step >= self.run.last_step)
-        if self.finished.all() or self.run.measure == "every":
-            self._measure()
 
-    def _measure(self) -> None:
-        whole = self.step == 0 or bool(self.finished.all())
-        each = [learner.measure(whole) for learner in self.learners]
-        values = {name: joined(one[name] for one in each) for name in each[0]}
-        for name in self.must_be_finite:  # the last step may have broken them
-            self.diverged |= ~np.isfinite(values[name].reshape(len(self.diverged), -1)).all(1)
-        self.finished |= self.diverged
+    def _record(self, evaluated: bool) -> None:
+        values = _of_all([learner.online() for learner in self.learners])
+        if evaluated:
+            whole = self.step == 0 or bool(self.finished.all())
+            values |= _of_all([learner.measure(whole) for learner in self.learners])
+            for name in self.must_be_finite:  # the last step may have broken them
+                self.diverged |= ~np.isfinite(values[name].reshape(len(self.diverged), -1)).all(1)
+            self.finished |= self.diverged
         self.record(values)
+
+
+def _of_all(each: Sequence[Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
+    """Joins the values of groups of trials by their names."""
+    return {name: joined(one[name] for one in each) for name in each[0]}
 
 
 def joined(parts: Iterable[Tensor]) -> np.ndarray:

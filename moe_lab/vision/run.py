@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -15,9 +15,8 @@ from torch.nn import functional
 from moe_lab.core import training
 from moe_lab.core.config import RunConfig, knob
 from moe_lab.core.graphs import on_accelerator, to_device
-from moe_lab.core.origins import origin_of
-from moe_lab.core.training import Measure, Snapshot, TrialProgress, samples_of
-from moe_lab.core.trials import device_and_dtype, stream, threads_for
+from moe_lab.core.training import Measure, samples_of
+from moe_lab.core.trials import stream
 from moe_lab.vision.images import Images
 from moe_lab.vision.layers import about_operations
 
@@ -71,7 +70,6 @@ class Learner(training.Learner):
       place: of the trial in the samples.
 
     Attributes:
-      constants: values that are the same in every Snapshot.
       sums: samples, correct predictions and loss since the last record.
     """
 
@@ -80,7 +78,8 @@ class Learner(training.Learner):
         self.run, self.images, self.labels = run, train.images[place], train.labels[place]
         self.test_images, self.test_labels = test.images[place], test.labels[place]
         shown = slice(run.examples)
-        self.constants = {"example_images": self.test_images[shown], "example_labels": self.test_labels[shown]}
+        self.constants["example_images"] = self.test_images[None, shown]
+        self.constants["example_labels"] = self.test_labels[None, shown]
         how: dict[str, Any] = {"device": self.images.device, "dtype": self.images.dtype}
         weights = stream(run.seed, trial, "weights")
         self.network: nn.Module = run.model.build(run.task.image, run.task.classes, random=weights, **how)  # type: ignore[attr-defined]
@@ -120,11 +119,15 @@ class Learner(training.Learner):
     def update(self, rows: Int[Tensor, " b"], *drawn: Tensor) -> tuple[Tensor, Tensor]:
         """Updates the network by these samples. Returns their mean loss before, and the number predicted correctly."""
 
-    def online(self) -> tuple[float, float]:
+    def online(self) -> dict[str, Tensor]:
         """Returns accuracy and loss over the samples used since the last call, NaN if none were."""
-        count, right, loss = self.sums.tolist()
+        count, right, loss = self.sums.clone().split(1)
         self.sums.zero_()
-        return (right / count, loss / count) if count else (np.nan, np.nan)
+        return {"train_accuracy": right / count, "train_loss": loss / count}
+
+    @torch.no_grad()
+    def measure(self, whole: bool) -> dict[str, Tensor]:
+        return {name: value[None] for name, value in self.evaluate().items()}
 
     @abstractmethod
     def evaluate(self) -> dict[str, Tensor]:
@@ -141,56 +144,19 @@ def cross_entropy(logits: Float[Tensor, "b c"], labels: Int[Tensor, " b"]) -> tu
     return functional.cross_entropy(logits, labels), (logits.argmax(1) == labels).sum()
 
 
-class Training(TrialProgress):
+class Training(training.Training[Learner]):
     """The trials of a run in training, one after another within each Snapshot.
 
     Args:
       learner: makes the learner of a trial.
     """
 
+    must_be_finite = ()  # the loss since the last Snapshot has no value at the first
+
     def __init__(self, run: ImageRun, learner: type[Learner], measures: Mapping[str, Measure]) -> None:
-        super().__init__(run.trials, measures)
-        self.run, (self.device, _), self.operations = run, device_and_dtype(run), run.step_operations
         samples = [samples_of(run, run.trial_numbers, split) for split in ("train", "test")]
-        self.learners = [learner(run, place, trial, *samples) for place, trial in enumerate(run.trial_numbers)]
-        self.constants = _stacked([learner.constants for learner in self.learners])
-        self.origin = origin_of(run, self.device, **run.task.provenance())  # type: ignore[attr-defined]
-
-    def snapshots(self) -> Iterator[Snapshot]:
-        """Yields step 0, every `record_every` steps, and the end."""
-        self._record(self.run.measure == "every")
-        yield self.snapshot(self.origin, constants=self.constants)
-        taken = 0
-        while not self.finished.all():
-            taken += 1
-            due = self.run.measure == "every" and taken % self.run.measure_every == 0
-            self._advance(min(self.run.record_every, self.run.last_step - self.step), due)
-            yield self.snapshot(self.origin, constants=self.constants)
-
-    def _advance(self, steps: int, measured: bool) -> None:
-        self.step += steps
-        with threads_for(self.operations, self.device):  # not across a yield: the consumer keeps its own threads
-            for learner, finished in zip(self.learners, self.finished, strict=True):
-                if not finished:
-                    learner.advance(steps)
-        self.steps = np.array([int(learner.steps) for learner in self.learners])
-        self.diverged = np.array([learner.lost for learner in self.learners])
-        self.finished = self.diverged | (self.step >= self.run.last_step)
-        self._record(measured or bool(self.finished.all()))
-
-    def _record(self, measured: bool) -> None:
-        """Measures every trial; those that have diverged too, whose values become NaN."""
-        online = np.array([learner.online() for learner in self.learners])
-        values = {"train_accuracy": online[:, 0], "train_loss": online[:, 1]}
-        if measured:
-            with threads_for(self.operations, self.device), torch.no_grad():
-                values |= _stacked([learner.evaluate() for learner in self.learners])
-        self.record(values)
-
-
-def _stacked(trials: Sequence[Mapping[str, Tensor]]) -> dict[str, np.ndarray]:
-    """Values of each trial as arrays of all."""
-    return {name: np.stack([one[name].cpu().numpy() for one in trials]).astype(float) for name in trials[0]}
+        learners = (learner(run, place, trial, *samples) for place, trial in enumerate(run.trial_numbers))
+        super().__init__(run, measures, learners, run.step_operations, **run.task.provenance())  # type: ignore[attr-defined]
 
 
 TRAINING_MEASURES = {

@@ -143,6 +143,38 @@ def test_only_the_last_snapshot_is_measured_where_that_is_asked_for() -> None:
     np.testing.assert_array_equal(found[-1]["total"], snapshots(run_of())[-1]["total"])
 
 
+class Rarely(Run):
+    """Evaluated at every second Snapshot."""
+
+    measure_every: int = 2
+
+
+class Told(Counter):
+    """Tells at every Snapshot how many steps there were since the last, and always what its trials are."""
+
+    def __init__(self, trials: Sequence[int]) -> None:
+        super().__init__(trials)
+        self.constants["trial"] = torch.tensor(trials)
+        self.before = self.steps.clone()
+
+    def online(self) -> dict[str, Tensor]:
+        since, self.before = self.steps - self.before, self.steps.clone()
+        return {"since": since}
+
+
+@pytest.mark.parametrize(
+    ("run", "evaluated"), [(run_of(), 1), (Rarely(trials=3, record_every=4, precision="float64", device="cpu"), 2)]
+)
+def test_what_steps_have_found_is_in_every_snapshot_and_evaluations_in_some(run: Run, evaluated: int) -> None:
+    measures = {**MEASURES, "since": Measure(), "trial": Measure(constant=True)}
+    made = Training(run, measures, (Told(trials) for trials in groups_of(run, 2)))
+    found = list(made.snapshots())
+    assert [one["since"].tolist() for one in found] == [[steps] * 3 for steps in (0, 4, 4, 2)]
+    assert all(one["trial"].tolist() == [0, 1, 2] for one in found)
+    expected = [place % evaluated == 0 or place == 3 for place in range(4)]
+    assert ["total" in one.values for one in found] == expected
+
+
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("there", [False, True])
 def test_groups_and_the_form_for_accelerators_do_not_show(size: int, there: bool) -> None:

@@ -72,12 +72,12 @@ class PatchLearner(Learner):
     def __init__(self, run: Run, place: int, trial: int, train: Samples, test: Samples) -> None:
         super().__init__(run, place, trial, train, test)
         self.optimizer = Sgd(self.network.parameters(), run.model.learning_rate)
-        self.constants["example_boxes"] = test.boxes[place, : run.examples]
+        self.constants["example_boxes"] = test.boxes[None, place, : run.examples]
         if isinstance(run.model, PatchWRN):
             cells = round(run.model.patches(run.task.image) ** 0.5)
             inside = cells_in(test.boxes[place], run.task.image[1], cells)
             self.inside = inside.to(self.images.dtype)
-            self.constants["chance"] = inside.cpu().double().mean()  # some devices have no doubles
+            self.constants["chance"] = inside.cpu().double().mean()[None]  # some devices have no doubles
 
     @property
     def changed(self) -> Sequence[Tensor]:

@@ -74,7 +74,7 @@ class TurnLearner(Learner):
         super().__init__(run, place, trial, train, test)
         self.model, self.clusters = run.model, run.task.clusters
         self.train_clusters, self.test_clusters = train.clusters[place], test.clusters[place]
-        self.constants["example_clusters"] = self.test_clusters[: run.examples]
+        self.constants["example_clusters"] = self.test_clusters[None, : run.examples]
         self._router_noise = stream(run.seed, trial, "router noise")
         at_random = stream(run.seed, trial, "test/routing").random(run.test_samples)
         self._test_random = torch.as_tensor((at_random * self.experts).astype(np.int64), device=self.labels.device)
