@@ -126,12 +126,3 @@ def _grouped(points: Sequence[Point], *axes: str) -> list[list[Point]]:
 
 def _kept(point: Point) -> Any:
     return point.get("patches_per_expert", 0)
-
-
-def one_by_one(*order: str) -> Callable[[list[Point]], Iterator[list[Point]]]:
-    """Divides a grid for `sweep` into single points, sorted by these axes."""
-
-    def divide(points: list[Point]) -> Iterator[list[Point]]:
-        return iter([[point] for point in sorted(points, key=lambda point: [point[name] for name in order])])
-
-    return divide

@@ -16,7 +16,7 @@ from moe_lab.core import origins
 from moe_lab.core.arguments import checked
 from moe_lab.core.devices import device_label
 from moe_lab.core.sweep import sweep
-from moe_lab.patch_routing.grid_points import batches_of, cells_of, device_of, make_task, one_by_one, run_of
+from moe_lab.patch_routing.grid_points import batches_of, cells_of, device_of, make_task, run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.run import Task
 
@@ -65,7 +65,6 @@ def phase_map_stream(
     task: Task | None = None,
     model: SeparateMoE | JointMoE | None = None,
     root: Path | str | None = None,
-    cell_by_cell: bool = False,
     jobs: int | None = 1,
     store: Path | str | None = None,
     **settings: Any,
@@ -77,7 +76,6 @@ def phase_map_stream(
       patches_per_expert, samples: the values of l and N.
       trials: independent trainings per grid point; all grid points of a trial share its data.
       task, model: to change anything else; the paper's figure is of separate training.
-      cell_by_cell: train one grid point after another, small N first (for a live picture), instead of large batches.
       jobs, store: processes, and a folder to resume from; see `moe_lab.core.sweep.sweep`.
       settings: other parameters of `Run`, such as device or test_samples.
 
@@ -95,13 +93,12 @@ def phase_map_stream(
     # Every grid point is checked before any is trained.
     runs = [run_of(point, model=base, task=chosen, trials=trials, seed=seed, settings=settings) for point in points]
     device = device_of(runs)
-    together = batches_of(runs, jobs=jobs) if runs else 1
     filling = sweep(
         cells_of(base, chosen, {**settings, "device": str(device)}),
         axes,
         trials=trials,
         seed=seed,
-        batch=one_by_one("samples", "patches_per_expert") if cell_by_cell else together,
+        batch=batches_of(runs, jobs=jobs) if runs else 1,
         jobs=jobs,
         store=store,
         config=[base, chosen, settings],
