@@ -21,7 +21,7 @@ from moe_lab.core.saliency import NEED_TOKENS, Criterion
 from moe_lab.core.signatures import with_notebook
 from moe_lab_hub.costs import costs_of
 from moe_lab_hub.families import read_field, transformers
-from moe_lab_hub.folder import CONFIG, Entry, Folder, is_hidden, source_of_folder
+from moe_lab_hub.folder import CONFIG, Entry, Folder, is_hidden, read_json, source_of_folder
 from moe_lab_hub.scores import (
     Scored,
     Source,
@@ -34,7 +34,7 @@ from moe_lab_hub.scores import (
     source_groups,
     told,
 )
-from moe_lab_hub.settings import Renumbered, with_count
+from moe_lab_hub.settings import BESIDE, Renumbered, with_count
 from moe_lab_hub.survey import check_finite
 
 
@@ -70,7 +70,7 @@ class CheckpointPlan:
       kept: the numbers of the experts that stay, ascending, by mixture-of-experts block.
       scores: the criterion's score of each expert, (E,), by block.
       costs: the model's costs, whole and pruned, see `hub.costs.costs_of`.
-      settings: the content of the pruned model's config.json.
+      settings: by file, the content of the pruned model's config.json, and of files beside it that name modules.
       others: files of the folder that are neither the weights nor the config.
       left_out: those of them that are not copied: weights that transformers does not read, which would be those of the
         unpruned model, hidden files, and links to folders or to nothing.
@@ -84,7 +84,7 @@ class CheckpointPlan:
     kept: Mapping[str, tuple[int, ...]]
     scores: Mapping[str, Float[Tensor, " k"]]
     costs: xr.Dataset
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Mapping[str, Any]]
     others: tuple[str, ...]
     left_out: tuple[str, ...]
     scored: Mapping[str, Scored]
@@ -129,7 +129,7 @@ class CheckpointPlan:
         target, plan = Path(os.path.realpath(out)), Path(os.path.realpath(plan.parent), plan.name)
         for name in self.others:
             path = Path(os.path.realpath((self.folder.path / name).parent), Path(name).name)
-            if name not in self.left_out and not path.is_relative_to(target) and path != plan:
+            if name not in {*self.left_out, *self.settings} and not path.is_relative_to(target) and path != plan:
                 yield name
 
     def _pieces(self) -> Iterator[Piece]:
@@ -153,14 +153,15 @@ class CheckpointPlan:
                 yield replace(whole, name=name[: -len(place[1])] + new)
 
     def _write_rest(self, part: Path, files: Mapping[str, str], size: int) -> None:
-        """Writes the index and the config."""
+        """Writes the index, the config, and what names modules beside it."""
         if self.folder.index is not None:
             told = {**self.folder.index.get("metadata", {}), "total_size": size}
             told.pop("total_parameters", None)
             content = {**self.folder.index, "metadata": told, "weight_map": dict(sorted(files.items()))}
             (part / self.folder.index_name).write_text(json.dumps(content, indent=2) + "\n", "utf-8")
         left = len(next(iter(self.kept.values())))
-        (part / CONFIG).write_text(json.dumps(self.settings, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        for name, changed in self.settings.items():
+            (part / name).write_text(json.dumps(changed, indent=2, ensure_ascii=False) + "\n", "utf-8")
         config = transformers().AutoConfig.from_pretrained(part, trust_remote_code=False)
         read = read_field(config, self.source.family.count)
         if read != left:
@@ -259,8 +260,9 @@ def planned(
     costs.attrs = {"mode": "rerouted", "share": share}
     costs.attrs["criterion"] = criterion if isinstance(criterion, str) else "function"
     counted = with_count(opened.settings, source, len(next(iter(kept.values()))))
-    settings = Renumbered(source.family, kept, opened.names).settings(counted)
-    others = tuple(opened.others())
+    others, renumbered = tuple(opened.others()), Renumbered(source.family, kept, opened.names)
+    settings = {CONFIG: renumbered.settings(counted)}
+    settings |= {name: renumbered.beside(read_json(opened.path / name)) for name in BESIDE if name in others}
     dropped = (name for name in others if is_hidden(name) or not (opened.path / name).is_file())
     left_out = tuple(sorted({*opened.ignored, *dropped}))
     notes = (*opened.notes, *(other.notes if other else ()), *told(scored, kept, groups))

@@ -109,7 +109,7 @@ class Folder(Tensors):
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
         check_checkpoint(self.path)
-        self.settings: dict[str, Any] = _read_json(self.path / CONFIG)
+        self.settings: dict[str, Any] = read_json(self.path / CONFIG)
         self.entries: dict[str, Entry] = {}
         self.metadata: dict[str, Mapping[str, str]] = {}
         self.index: dict[str, Any] | None = None
@@ -119,7 +119,7 @@ class Folder(Tensors):
         found: Mapping[str, str] = {}
         files = [start]
         if start.endswith(".index.json"):
-            self.index, self.index_name = _read_json(self.path / start), start
+            self.index, self.index_name = read_json(self.path / start), start
             found = self.index.get("weight_map", {})
             whole = isinstance(found, dict) and found and all(isinstance(file, str) for file in found.values())
             require(bool(whole), f"{start} must name the file of each tensor", weight_map=found)
@@ -273,7 +273,7 @@ def _plain_name(file: str) -> str:
     return Path(os.path.normpath(file)).as_posix()
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     """The content of a JSON file."""
     try:
         content = json.loads(path.read_text("utf-8"))

@@ -1,6 +1,6 @@
 """The config.json of a pruned checkpoint: its number of experts, and new numbers where it names them.
 
-What is quantised, and what is not, is told there by names of modules.
+What is quantised, and what is not, is told by names of modules, there or in a file beside it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from moe_lab_hub.scores import Source
 
 FIELDS = ("quantization_config", "compression_config")
 """What config.json says of quantisation is in one of these."""
+BESIDE = ("hf_quant_config.json", "quantize_config.json")
+"""Files that say it as well: ModelOpt's and GPTQ's."""
 _PATTERN = re.compile(r"re:|[-+]:")
 """How compressed-tensors marks a regular expression, and GPTQModel one of modules that it treats otherwise."""
 _NUMBERED = re.compile(r"experts?[._](expert_)?[\[(]?\d")
@@ -49,6 +51,14 @@ class Renumbered:
             else value
             for name, value in settings.items()
         }
+
+    def beside(self, content: Any) -> Any:
+        """Returns the content of a file of `BESIDE` with new names of modules.
+
+        Raises:
+          ValueError: as for config.json.
+        """
+        return self._changed(content)
 
     def _changed(self, value: Any) -> Any:
         """A value of any depth with new names in its lists and keys."""

@@ -10,6 +10,7 @@ import pytest
 from safetensors.torch import load_file
 
 from moe_lab_hub import prune_checkpoint
+from moe_lab_hub.settings import BESIDE
 from tests.hub.cases import EXPERTS, tiny
 
 BLOCK = "model.layers.{}.mlp.experts.{}.{}"
@@ -90,3 +91,21 @@ def test_a_name_that_cannot_be_renumbered_is_refused(name, tmp_path):
     with pytest.raises(ValueError, match=r"^(the quantisation's config must name experts in full|a pattern of the )"):
         pruned(tmp_path, lambda settings: settings.update(quantization_config={"modules_to_not_convert": [name]}))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("file", BESIDE)
+def test_a_file_beside_the_config_means_the_same_experts(file, tmp_path):
+    names = ["lm_head", *(BLOCK.format(1, expert, "up_proj") for expert in range(0, EXPERTS, 3))]
+    told = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "FP8", "exclude_modules": names}}
+
+    def change(settings: dict[str, Any]) -> None:
+        (tmp_path / "after" / file).write_text(json.dumps(told))
+
+    plan, (_, modules), _ = pruned(tmp_path, change)
+    wanted = {dict(plan)[name] for name in names if name in dict(plan)} | (set(names) - modules_of_experts(modules))
+    found = json.loads((tmp_path / "out" / file).read_text())
+    assert set(found["quantization"].pop("exclude_modules")) == wanted
+    assert found == {"producer": told["producer"], "quantization": {"quant_algo": "FP8"}}
+    told["quantization"]["exclude_modules"] = ["model.layers.0.mlp.experts.3*"]
+    with pytest.raises(ValueError, match=r"must name experts in full"):
+        pruned(tmp_path / "another", lambda _: (tmp_path / "another" / "after" / file).write_text(json.dumps(told)))
