@@ -174,7 +174,10 @@ class Learner(ABC):
       steps: (T,) steps that each trial has taken.
       active: (T,) False once a trial has stopped by itself; its steps must then change nothing.
       constants: (T, ...) values that are the same in every Snapshot.
+      operations: about how many a step takes, which decides whether threads share it.
     """
+
+    operations = 0.0
 
     def __init__(self, trials: Sequence[int], like: Tensor) -> None:
         self.trials, self.like = list(trials), like
@@ -259,23 +262,15 @@ class Training(TrialProgress, Generic[AnyLearner]):
       run: a RunConfig with `last_step` and `measure`: "every" Snapshot is evaluated, or the "last". Where it has
         `measure_every`, "every" is one of so many.
       learners: of consecutive groups of trials, together all of the run; made on one thread, one after another.
-      operations: of a step of one group, which decide whether it is shared among threads.
       about: further attrs of the results.
     """
 
     must_be_finite: Sequence[str] = ("train_loss",)
     """Measures that are finite unless a trial has diverged."""
 
-    def __init__(
-        self,
-        run: Any,
-        measures: Mapping[str, Measure],
-        learners: Iterable[AnyLearner],
-        operations: float = 0.0,
-        **about: Any,
-    ) -> None:
+    def __init__(self, run: Any, measures: Mapping[str, Measure], learners: Iterable[AnyLearner], **about: Any) -> None:
         super().__init__(run.trials, measures)
-        self.run, self.operations, (self.device, _) = run, operations, device_and_dtype(run)
+        self.run, (self.device, _) = run, device_and_dtype(run)
         self.origin = origin_of(run, self.device, **about)
         with threads_for(0, self.device):
             self.learners = list(learners)
@@ -283,7 +278,7 @@ class Training(TrialProgress, Generic[AnyLearner]):
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yields step 0, every `record_every` steps, and the end."""
-        return each_within(self._snapshots(), lambda: threads_for(self.operations, self.device))
+        return each_within(self._snapshots(), lambda: threads_for(self.learners[0].operations, self.device))
 
     def _snapshots(self) -> Iterator[Snapshot]:
         every = getattr(self.run, "measure_every", 1) if self.run.measure == "every" else 0
@@ -297,12 +292,10 @@ class Training(TrialProgress, Generic[AnyLearner]):
             yield self.snapshot(self.origin, constants=self.constants)
 
     def _advance(self, steps: int) -> None:
-        begin = 0
-        for learner in self.learners:
-            end = begin + len(learner.trials)
-            if not self.finished[begin:end].all():
+        ends = np.cumsum([len(learner.trials) for learner in self.learners])
+        for learner, finished in zip(self.learners, np.split(self.finished, ends[:-1]), strict=True):
+            if not finished.all():
                 learner.advance(steps)
-            begin = end
         self.step += steps
         self.steps = np.where(self.finished, self.steps, joined(one.steps for one in self.learners).astype(np.int64))
         self.diverged |= ~np.isfinite(joined(one.loss for one in self.learners))

@@ -75,6 +75,7 @@ class Learner(training.Learner):
 
     def __init__(self, run: ImageRun, place: int, trial: int, train: Images, test: Images) -> None:
         super().__init__([trial], train.images)
+        self.operations = run.step_operations
         self.run, self.images, self.labels = run, train.images[place], train.labels[place]
         self.test_images, self.test_labels = test.images[place], test.labels[place]
         shown = slice(run.examples)
@@ -156,7 +157,7 @@ class Training(training.Training[Learner]):
     def __init__(self, run: ImageRun, learner: type[Learner], measures: Mapping[str, Measure]) -> None:
         samples = [samples_of(run, run.trial_numbers, split) for split in ("train", "test")]
         learners = (learner(run, place, trial, *samples) for place, trial in enumerate(run.trial_numbers))
-        super().__init__(run, measures, learners, run.step_operations, **run.task.provenance())  # type: ignore[attr-defined]
+        super().__init__(run, measures, learners, **run.task.provenance())  # type: ignore[attr-defined]
 
 
 TRAINING_MEASURES = {

@@ -689,13 +689,10 @@ BALANCE = Case(
 
 
 def _choices_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
-    assert set(variables["last"]) == set(choices.MODELS)
-    yield from _last_of(variables["last"], lab)
-
-
-def _last_of(found: Mapping[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
-    for name, part in lab.record.parts.items():
-        yield from ((found[name][measure], part[measure]) for measure in part.values)
+    """The code names a run after its model, as far as that is a name in Python."""
+    assert list(lab.record.parts) == list(choices.MODELS)
+    for name, part in zip(variables["runs"], lab.record.parts.values(), strict=True):
+        yield from ((variables[name][measure], part[measure]) for measure in part.values)
 
 
 def _choices_data(data: xr.Dataset, lab: Lab) -> None:
