@@ -165,3 +165,14 @@ def test_controls_see_the_same_samples_and_may_be_measured_more_rarely() -> None
     for one, other in zip(seldom, often[1], strict=True):
         np.testing.assert_array_equal(one["train_loss"], other["train_loss"])
     assert all(np.array_equal(a[0]["example_images"], b[0]["example_images"]) for a, b in pairwise(often))
+
+
+def test_what_is_told_of_training_is_of_the_steps_since_the_last_snapshot() -> None:
+    each, pairs = (
+        list(train(SMALL, QuadrantTask(), trials=2, seed=4, **{**TINY, "record_every": every}, precision="float64"))
+        for every in (1, 2)
+    )
+    for name in ("train_loss", "train_accuracy"):
+        single = np.array([one[name] for one in each[1:]])
+        assert np.isnan(each[0][name]).all() and single.std(0).all()
+        np.testing.assert_allclose([one[name] for one in pairs[1:]], (single[::2] + single[1::2]) / 2)
