@@ -69,7 +69,7 @@ class CheckpointPlan:
       source: its family, layers and config.
       kept: the numbers of the experts that stay, ascending, by mixture-of-experts block.
       scores: the criterion's score of each expert, (E,), by block.
-      costs: the model's costs, whole and pruned, see `hub.costs.costs_of`.
+      costs: the model's costs, whole and pruned, see `costs.costs_of`.
       settings: by file, the content of the pruned model's config.json, and of files beside it that name modules.
       others: files of the folder that are neither the weights nor the config.
       left_out: those of them that are not copied: weights that transformers does not read, which would be those of the

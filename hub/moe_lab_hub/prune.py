@@ -43,7 +43,7 @@ class Pruned:
       model: the new model.
       kept: the numbers of the remaining experts in the given model, ascending, by mixture-of-experts block.
       scores: the criterion's score of each expert, (E,), by block.
-      costs: its costs, whole and pruned in both ways, see `hub.costs.costs_of`.
+      costs: its costs, whole and pruned in both ways, see `costs.costs_of`.
       mode: "rerouted" or "silent".
       notes: what was warned of: layers that `before` does not have, and scores that rounding does not tell apart.
     """

@@ -9,11 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
-
-from moe_lab.core.trials import each_within
-
-Record = TypeVar("Record")
 
 _unwanted: ContextVar[Callable[[], bool]] = ContextVar("unwanted", default=lambda: False)
 
@@ -36,8 +31,3 @@ def stop_if_unwanted() -> None:
     """Raises Interrupted if the consumer has cancelled the run. Training loops call it once per step."""
     if _unwanted.get()():
         raise Interrupted
-
-
-def uninterrupted(run: Iterator[Record]) -> Iterator[Record]:
-    """Yields a run's Snapshots, each computed to its end, so that a consumer that leaves can come back for the next."""
-    return each_within(run, lambda: interrupted_when(lambda: False))

@@ -77,14 +77,7 @@ def serving(
         "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
     }
     paths = os.pathsep.join(
-        [
-            str(ROOT),
-            str(ROOT / "widgets"),
-            str(ROOT / "papers"),
-            str(ROOT / "hub"),
-            path,
-            os.environ.get("PYTHONPATH", ""),
-        ]
+        [*(str(ROOT / home) for home in (".", "widgets", "papers", "hub")), path, os.environ.get("PYTHONPATH", "")]
     )
     environment = {**os.environ, **{name: str(base / place) for name, place in own.items()}, "PYTHONPATH": paths}
     environment.pop("MOE_LAB_HEADLESS", None)
