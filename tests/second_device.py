@@ -32,7 +32,8 @@ _WAITS = {
 }
 """Operations for which the host waits on CUDA: their result is a number, or its shape depends on numbers."""
 
-registers = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
+# Where there is CUDA, its tests run in its place: torch pins the host's memory for one kind of device in a process.
+registers = hasattr(backend_registration, "_setup_privateuseone_for_python_backend") and not torch.cuda.is_available()
 if registers:  # at import, because the first gradient of the process starts a thread for each device
     backend_registration._setup_privateuseone_for_python_backend(NAME)
 
@@ -231,7 +232,7 @@ def _index(places: Any) -> Any:
 def second_device(index: int = 0) -> Iterator[SecondDevice]:
     """Offers the device under the name that it yields; its steps are captured by what captures them on CUDA."""
     if not registers:
-        pytest.skip("this version of torch registers no device from Python")
+        pytest.skip("this version of torch registers no device from Python, or the machine has CUDA")
     device = SecondDevice(index)
     at_hand: dict[str, Any] = {
         "CUDAGraph": Graph,

@@ -54,6 +54,9 @@ __all__ = [
 
 Criterion = Callable[[Weights, Weights, Statistics], Scores]
 
+TIE = 64
+"""Gates of a token that differ by less, in units of rounding, are equal."""
+
 
 def criterion_of(name: str) -> Criterion:
     """Returns the criterion of this name.
@@ -104,7 +107,7 @@ def routing_statistics(
 ) -> Statistics:
     """Computes how many tokens of the samples each expert receives, and with which gates.
 
-    If several experts keep a token, its top-1 expert is the one with the largest gate; a token that no expert keeps
+    If several experts keep a token, its top-1 expert is the one with the largest gate, of equal ones the first; a token that no expert keeps
     has no top-1 expert.
 
     Args:
@@ -140,7 +143,9 @@ def _counts(
         mask, gates = expert_choice(scores, model.top)
     else:
         mask, gates = (value.movedim(3, 1) for value in token_choice(scores.movedim(1, 3), model.top))
-    largest, winner = gates.max(1)
+    largest = gates.amax(1)
+    # Gates that are equal but for rounding, which differs between devices, are a tie; the first expert has it.
+    winner = (gates >= largest[:, None] * (1 - TIE * torch.finfo(gates.dtype).eps)).to(torch.int8).argmax(1)
     experts = torch.arange(k, device=winner.device)[:, None, None]
     is_top1 = (winner[:, None] == experts) & (largest > 0)[:, None]
     received, top1, top1_gates = (value.flatten(2).sum(2) for value in (mask, is_top1, gates * is_top1))
