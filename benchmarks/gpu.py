@@ -29,7 +29,7 @@ from benchmarks.specialization import SAMPLES as SWITCH_SAMPLES
 from benchmarks.specialization import TRIALS as SWITCH_TRIALS
 from benchmarks.specialization import PlainLoop, learner, whole
 from moe_lab.core.graphs import as_on_accelerator
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.patch_routing import JointMoE, Run, SeparateMoE
 from moe_lab.patch_routing import learner as patch_learner
 from moe_lab.patch_routing.batch import samples_of
@@ -171,10 +171,9 @@ def in_flight(sizes: Sizes) -> list[Result]:
     seconds, parts = [], 0
     for way in (patch_learner.concurrently, in_turn):
         with patch.object(patch_learner, "concurrently", way):
-            batch = Training(runs, drawn)
-            batch.take_step()
-            seconds.append(_clock(batch.take_step, sizes))
-            parts = len(batch.learner.parts(runs[0].model.batch_size))
+            rows = Training(runs, drawn).learner
+            seconds.append(_clock(lambda rows=rows: rows.advance(1), sizes))  # type: ignore[misc]
+            parts = len(rows.parts(runs[0].model.batch_size))
     note = f"{parts} parts of {len(runs) * sizes.trials} trainings, one after another over side by side"
     return [Result("gpu_in_flight", seconds[1] / seconds[0], "times", note=note)]
 
@@ -203,14 +202,13 @@ def joint_step(sizes: Sizes, peak: float) -> list[Result]:
         record_every=10**9,
         device=sizes.device,
     )
-    batch = Training([run], samples_of([run]))
-    batch.take_step()
-    seconds = _clock(batch.take_step, sizes)
-    samples = batch.order.next()
+    rows = Training([run], samples_of([run])).learner
+    seconds = _clock(lambda: rows.advance(1), sizes)
+    samples = rows.order.next()
     note = f"{sizes.rows} trainings at once"
     return [
         Result("gpu_joint_step", 1e6 * seconds / sizes.rows, "us a training", note=note),
-        *_use("gpu_joint", batch.take_step, lambda: batch.learner._step_parts(samples), seconds, peak, sizes),
+        *_use("gpu_joint", lambda: rows.advance(1), lambda: rows.step(samples), seconds, peak, sizes),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 
 from benchmarks.measure import Result, in_turns, ratio, used_by
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE, train
 
 PICTURE = """

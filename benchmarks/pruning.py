@@ -13,7 +13,7 @@ from torch import Tensor
 
 from benchmarks import plain_tokens as plain
 from benchmarks.measure import Result, in_turns, ratio
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.pruning import FineTuned, PlantedStart, Run, TokenMoE, TokenTask, fine_tune, train_run
 from moe_lab.pruning.data import SampleStream
 from moe_lab.pruning.figures import CRITERIA

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks import plain_switch as plain
 from benchmarks.measure import Result, in_turns, ratio
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE, train_run
 from moe_lab.specialization.activations import ACTIVATIONS

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from moe_lab.core.config import Config, ConfigError
-    from moe_lab.core.training import Snapshot, collect, every, final
+    from moe_lab.core.snapshots import Snapshot, collect, every, final
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Config": "moe_lab.core.config",
     "ConfigError": "moe_lab.core.config",
-    "Snapshot": "moe_lab.core.training",
-    "collect": "moe_lab.core.training",
-    "every": "moe_lab.core.training",
-    "final": "moe_lab.core.training",
+    "Snapshot": "moe_lab.core.snapshots",
+    "collect": "moe_lab.core.snapshots",
+    "every": "moe_lab.core.snapshots",
+    "final": "moe_lab.core.snapshots",
 }
 
 __all__ = ["Config", "ConfigError", "Snapshot", "__version__", "collect", "every", "final"]

@@ -13,12 +13,11 @@ import torch
 from moe_lab import patch_routing, pruning, specialization
 from moe_lab.core import graphs
 from moe_lab.core.graphs import as_on_accelerator
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.core.trials import stream
-from moe_lab.patch_routing import CNN, stopping
+from moe_lab.patch_routing import CNN
 from moe_lab.patch_routing import training as patch_training
 from moe_lab.patch_routing.batch import samples_of
-from moe_lab.patch_routing.stopping import StoppingOnDevice
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.recovery.landscape import L2Loss, descend
@@ -164,16 +163,6 @@ def test_a_step_that_reads_is_not_captured() -> None:
     assert not device.captures
 
 
-def test_epochs_that_end_together_are_settled_by_a_graph_while_that_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = snapshots("joint that ends")
-    found, _, captures = on_second_device("joint that ends")
-    monkeypatch.setattr(stopping, "FEW_NUMBERS", 100)
-    alone, _, fewer = on_second_device("joint that ends")
-    compare(found, wanted, 1e-10)
-    compare(alone, wanted, 1e-10)
-    assert 0 < fewer < captures
-
-
 def test_these_cases_end_early_in_every_way() -> None:
     """Otherwise the test above would compare little."""
     ends = {name: snapshots(name)[-1] for name in ENDING}
@@ -206,17 +195,17 @@ def test_what_stands_between_captured_steps_waits_for_nothing() -> None:
         run = patch_routing.Run(
             model=PATCH_MODELS["joint"], task=PATTERNS, trials=4, **{**PATCHES, "device": device.name}
         )
-        training = patch_training.Training([run], samples_of([run]))
-        learner, rule = training.learner, training.stopping
-        assert isinstance(rule, StoppingOnDevice)
-        training.take_step()
+        learner = patch_training.Training([run], samples_of([run])).learner
+        steps = learner.until_rule()
+        learner.advance(steps)
+        learner.active[2] = False
         device.waits.clear()
-        training.take_step()
-        rule.settle(4, np.array([0, 2]), np.array([False, True]))
+        learner.end_trials()  # an epoch's end
+        learner.advance(steps - 1)
         assert not device.waits
-        assert rule.decided.running.tolist() == [True, True, False, True]
+        assert learner.active.tolist() == [True, True, False, True]
         before = learner.weights.clone()
-        training.take_step()
+        learner.advance(1)
         moved = (learner.weights - before).abs().amax((1, 2)) > 0
         assert moved.tolist() == [True, True, False, True]  # a row that has ended keeps its weights
 

@@ -21,7 +21,7 @@ from tools.outputs import is_exercise
 from tools.pairs import read
 
 SHARED: Mapping[str, str] = {
-    "moe_lab.core.training": "Runs as streams of Snapshots",
+    "moe_lab.core.snapshots": "Runs as streams of Snapshots",
     "moe_lab.drawing.plots": "Learning curves",
     "moe_lab.core.sweep": "Grids of runs",
     "moe_lab.core.config": "Parameters",

@@ -11,7 +11,7 @@ import numpy as np
 
 from moe_lab.core.config import require
 from moe_lab.core.sentences import brief
-from moe_lab.core.training import Measure
+from moe_lab.core.snapshots import Measure
 
 if TYPE_CHECKING:
     import xarray

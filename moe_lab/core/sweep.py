@@ -23,8 +23,8 @@ from moe_lab.core.config import require
 from moe_lab.core.errors import InputError, failed, trace_of
 from moe_lab.core.grid import Point, Table, Values, checked_axes
 from moe_lab.core.numbers import numbers_of
+from moe_lab.core.snapshots import Measure
 from moe_lab.core.store import Run, Store, name_of
-from moe_lab.core.training import Measure
 from moe_lab.core.workers import unordered
 
 if TYPE_CHECKING:

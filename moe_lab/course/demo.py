@@ -22,7 +22,7 @@ from moe_lab import __version__
 from moe_lab.core.console import PlainColumn, PlainConsole
 from moe_lab.core.devices import DeviceName
 from moe_lab.core.files import writable_folder, write_whole
-from moe_lab.core.training import Snapshot, collect
+from moe_lab.core.snapshots import Snapshot, collect
 from moe_lab.core.trials import device_labels
 from moe_lab.course.demo_picture import draw
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, train_batch

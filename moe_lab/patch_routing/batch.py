@@ -5,6 +5,7 @@ Rows of a batch may differ in l, N, k and step size. Rows of the same trial shar
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -115,9 +116,11 @@ class SampleOrder:
         self._position += self._batch_size
         return self._planned.pop()
 
-    def keep(self, rows: np.ndarray) -> None:
-        """Keeps only the rows at these positions."""
-        self._pair, self._planned = self._pair[rows], []
+    def only(self, rows: np.ndarray) -> SampleOrder:
+        """Returns the order of the rows at these positions, which continues from here; only one of both may."""
+        part = copy.copy(self)
+        part._pair, part._planned = self._pair[rows], []
+        return part
 
     def _plan(self) -> Tensor:
         """(steps, rows, B) the samples of the steps that follow."""

@@ -12,7 +12,6 @@ import xarray as xr
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
-from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.origins import origin
 from moe_lab.core.trials import threads_for
 from moe_lab.patch_routing import initialization
@@ -117,8 +116,6 @@ def _run(task: DigitTask, model: JointMoE | None, samples: int, trial: int, seed
 def _trained(run: Run, steps: int) -> JointLearner:
     training = Training([run], samples_of([run]))
     with threads_for(0, torch.device("cpu")):
-        for _ in range(steps):
-            stop_if_unwanted()
-            training.take_step()
+        training.learner.advance(steps)
     assert isinstance(training.learner, JointLearner)
     return training.learner

@@ -1,12 +1,9 @@
-"""A model bound to its data and weights: takes training steps and evaluates test samples.
-
-A learner holds the rows of a batch that still train. `keep` drops those that have ended; row order is kept.
-"""
+"""A model bound to its data and weights: takes training steps, evaluates test samples, and says which rows end."""
 
 from __future__ import annotations
 
-import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, Self, runtime_checkable
@@ -17,13 +14,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
-from moe_lab.core.graphs import CapturedStep, concurrently, on_accelerator, to_device
+from moe_lab.core import training
+from moe_lab.core.graphs import concurrently, on_accelerator, to_device
 from moe_lab.patch_routing import initialization
-from moe_lab.patch_routing.batch import Rows
-from moe_lab.patch_routing.data import Samples
+from moe_lab.patch_routing.arrays import ArrayTask
+from moe_lab.patch_routing.batch import Rows, SampleOrder
+from moe_lab.patch_routing.data import INTEGER_PARTS, Samples
 from moe_lab.patch_routing.loss import Loss, loss_of
-from moe_lab.patch_routing.measures import RoutingCounts
+from moe_lab.patch_routing.measures import OF_THE_SIGNAL, RoutingCounts
 from moe_lab.patch_routing.model import PatchModel
+from moe_lab.patch_routing.run import Run
 
 NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
 NUMBERS_IN_CACHE = 2**20  # of a step, so that what a product writes is still there for the next operation
@@ -32,14 +32,29 @@ GIVE_UP_AFTER = 100  # samples of the first block, after which rows with an erro
 
 @dataclass(frozen=True)
 class Setting:
-    """What all rows of a batch share."""
+    """What all rows of a batch share.
 
-    model: PatchModel
-    classes: int
-    seed: int
-    signals: Tensor  # (groups, c, d)
+    Attributes:
+      run: the first of the batch, for the settings in which runs may not differ.
+      signals: (groups, c, d).
+    """
+
+    run: Run
+    signals: Tensor
     device: torch.device
     dtype: torch.dtype
+
+    @property
+    def model(self) -> PatchModel:
+        return self.run.model
+
+    @property
+    def classes(self) -> int:
+        return self.run.task.classes
+
+    @property
+    def seed(self) -> int:
+        return self.run.seed
 
     def tensor(self, values: np.ndarray) -> Tensor:
         whole = np.issubdtype(values.dtype, np.integer)
@@ -56,30 +71,42 @@ class Rules(Protocol):
     def of(self, trials: slice | Tensor) -> Self: ...
 
 
-class Learner(ABC):
-    """Rows of one model in training.
+class Learner(training.Learner):
+    """Rows of one model in training, each until its epochs are over or, if so asked, it makes no error in training.
+
+    The error is that of the weights at the end of an epoch, over all training samples. A row that has ended keeps its
+    weights, because its step size becomes 0.
 
     Attributes:
       n, d: patches of a sample, and the numbers of each.
       weights: (T, ...), trained.
       rules: the constants of a step.
-      wrong, loss: (T,) errors and loss on the way, summed over all samples used so far.
+      wrong, loss: (T,) errors and loss on the way, summed over the samples used since the last Snapshot.
+      exact: (2, T) of rows that have ended, the share of wrong training samples and the mean loss.
       samples, counts: (T,) N of each row, on the host and on the device.
+      epoch, limit: (T,) steps of an epoch, rounded up, and of all epochs.
     """
 
     weights: Tensor
     rules: Rules
+    may_leave = True
 
     def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
+        super().__init__(range(len(rows)), torch.zeros((), device=setting.device, dtype=setting.dtype))
         self.setting, self.train, self.test = setting, train, test
         self.n, self.d = train.index.shape[2], train.bank.shape[2]
         self.group = setting.tensor(rows.group)
         self.samples, self.counts = rows.samples, setting.tensor(rows.samples)
-        self.wrong = torch.zeros(len(rows), device=setting.device, dtype=torch.int64)
-        self.loss = torch.zeros(len(rows), device=setting.device, dtype=setting.dtype)
+        self.wrong = torch.zeros_like(self.steps)
+        self.exact = self.loss.new_zeros(2, len(rows))
         self.missed = torch.zeros_like(self.wrong)  # a training sample that was misclassified when last evaluated
-        self._captured_step: CapturedStep | None = None
+        self.order = SampleOrder(rows, setting.seed, setting.model.batch_size, setting.device)
+        self.epoch = -(-rows.samples // setting.model.batch_size)
+        self.limit = setting.run.epochs * self.epoch
+        self._recorded = torch.zeros_like(self.steps)
         self._parts: dict[int, list[slice]] = {}
+        if setting.run.measure == "every":
+            self.constants = self._example_samples()
 
     # What a model defines --------------------------------------------------------------------------------------------
 
@@ -117,7 +144,7 @@ class Learner(ABC):
         """Returns random numbers (T, ...) of the next step; `_step` receives those of its rows. By default none."""
         return ()
 
-    def _keep(self, rows: np.ndarray, there: Int[Tensor, " kept"]) -> None:
+    def _keep(self, rows: np.ndarray, there: Int[Tensor, " rows"]) -> None:
         """Drops all other rows of the model's own state; `there` has the same positions on the device."""
         self.rules = self.rules.of(there)
 
@@ -132,17 +159,18 @@ class Learner(ABC):
 
     # A step ----------------------------------------------------------------------------------------------------------
 
-    def step(self, samples: Int[Tensor, "T B"]) -> None:
-        """Takes one SGD step of every row on the given samples."""
-        inputs = (samples, *self._draw(samples.shape[1]))
-        if not self.captured:
-            self._step_parts(*inputs)
-            return
-        if self._captured_step is None:
-            self._captured_step = CapturedStep(self._step_parts, (self.weights, self.wrong, self.loss), inputs)
-        self._captured_step(*inputs)
+    @property
+    def changed(self) -> Sequence[Tensor] | None:
+        return (self.weights, self.wrong) if self.captured else None
 
-    def _step_parts(self, samples: Int[Tensor, "T B"], *drawn: Tensor) -> None:
+    def inputs(self, steps: int) -> Iterator[tuple[Tensor, ...]]:
+        """Yields the samples of each step, (T, B), and its random numbers."""
+        for _ in range(steps):
+            samples = self.order.next()
+            yield samples, *self._draw(samples.shape[1])
+
+    def step(self, samples: Int[Tensor, "T B"], *drawn: Tensor) -> None:  # type: ignore[override]
+        """Takes one SGD step of every row on the given samples."""
         parts = self.parts(samples.shape[1])
         losses: dict[int, Loss] = {}
 
@@ -156,7 +184,7 @@ class Learner(ABC):
     def parts(self, batch: int) -> list[slice]:
         """Divides the rows into parts whose steps stay in the cache; on other devices all rows step at once."""
         if batch not in self._parts:
-            self._parts[batch] = self._divided(batch)
+            self._parts[batch] = self._divided(batch) if len(self.group) else []
         return self._parts[batch]
 
     def _divided(self, batch: int) -> list[slice]:
@@ -171,8 +199,10 @@ class Learner(ABC):
             slice(rows.start + count * part // parts, rows.start + count * (part + 1) // parts) for part in range(parts)
         ]
 
-    def operations(self, batch: int) -> int:
-        """Estimates the operations of a step of those rows that step together."""
+    @property
+    def operations(self) -> float:  # type: ignore[override]
+        """Of those rows that step together."""
+        batch = self.setting.model.batch_size
         rows = max((part.stop - part.start for part in self.parts(batch)), default=0)
         return 4 * rows * batch * self.n * self.setting.model.neurons * self.d
 
@@ -182,23 +212,83 @@ class Learner(ABC):
         index = table.flatten(0, 1)[group * table.shape[1] + samples]
         return embedding(index, self.train.flat), self.train.labels[group, samples]
 
-    # Rows that leave -------------------------------------------------------------------------------------------------
+    # Rows that end and leave -----------------------------------------------------------------------------------------
 
-    def keep(self, rows: np.ndarray) -> None:
-        """Keeps only the rows at these positions."""
-        there = self.setting.tensor(rows)
-        self._keep(rows, there)
-        self.weights, self.wrong, self.loss = self.weights[there], self.wrong[there], self.loss[there]
+    def until_rule(self) -> int:
+        """Returns the steps until the next row has completed an epoch."""
+        return int((self.epoch - self.done % self.epoch).min())
+
+    def end_trials(self) -> None:
+        """Ends the rows that have completed an epoch without an error, or their last one."""
+        last = self.done >= self.limit
+        due = np.flatnonzero((self.done % self.epoch == 0) & (last | (self.setting.run.until == "no error")))
+        if not on_accelerator(self.setting.device):
+            due = self._may_end(due, last[due])
+        if not len(due):
+            return
+        at, exact = to_device(due, self.setting.device), torch.stack(self.only(due).training_error())
+        finite = exact[1].isfinite()  # the last step may have broken the loss
+        ends = self.active[at] & ((exact[0] == 0) | to_device(last[due], self.setting.device) | ~finite)
+        self.exact[:, at] = torch.where(ends, exact, self.exact[:, at])
+        self.loss[at] = torch.where(ends & ~finite, torch.nan, self.loss[at])
+        self.active[at] &= ~ends
+        self.rules.learning_rate.mul_(self.active[:, None, None])
+
+    def _may_end(self, rows: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Returns those rows that are in their last epoch, or have no error, or a loss that is not finite.
+
+        The others need no exact evaluation, which for all rows would be a third more work than the training. On an
+        accelerator the host would have to wait for the answer.
+        """
+        ends = last.copy()
+        candidates = np.flatnonzero(~last)
+        if len(candidates):
+            right, finite = self.without_error(rows[candidates])
+            ends[candidates] = right | ~finite
+        return rows[ends]
+
+    def keep(self, positions: np.ndarray) -> None:
+        super().keep(positions)
+        there = self.setting.tensor(positions)
+        self._keep(positions, there)
+        self.weights, self.wrong, self.exact = self.weights[there], self.wrong[there], self.exact[:, there]
         self.group, self.counts, self.missed = self.group[there], self.counts[there], self.missed[there]
-        self.samples, self._captured_step, self._parts = self.samples[rows], None, {}
-
-    def only(self, rows: np.ndarray) -> Self:
-        """Returns a learner of the rows at these positions, for evaluation; this one keeps all of its rows."""
-        part = copy.copy(self)
-        part.keep(rows)
-        return part
+        self.samples, self.epoch, self.limit = self.samples[positions], self.epoch[positions], self.limit[positions]
+        self._recorded, self._parts, self.order = self._recorded[there], {}, self.order.only(positions)
 
     # Evaluation ------------------------------------------------------------------------------------------------------
+
+    def online(self) -> dict[str, Tensor]:
+        """Returns accuracy and loss over the samples used since the last call; over all once a row has ended."""
+        if not self.done:
+            return {}
+        used = (self.steps - self._recorded) * self.setting.model.batch_size
+        wrong, loss = (one.cpu().double() for one in (self.wrong, self.loss))  # some devices have no doubles
+        on_the_way = torch.stack((wrong, loss)) / used.cpu()
+        error, loss = torch.where(self.active.cpu(), on_the_way, self.exact.cpu().double())
+        self.wrong.zero_()
+        self.loss.zero_()
+        self._recorded.copy_(self.steps)
+        return {"train_accuracy": 1 - error, "train_loss": loss}
+
+    def measure(self, whole: bool) -> dict[str, Tensor]:
+        """Evaluates test accuracy and routing, and before the first step the training error."""
+        run, values = self.setting.run, self.evaluate()
+        if run.measure == "every":
+            values |= self.examples()
+        if isinstance(run.task, ArrayTask) and run.task.signal is None:
+            values |= {name: torch.full_like(values[name], torch.nan) for name in OF_THE_SIGNAL & values.keys()}
+        if not self.done:
+            error, loss = self.training_error()
+            values |= {"train_accuracy": 1 - error, "train_loss": loss}
+        return values
+
+    def _example_samples(self) -> dict[str, Tensor]:
+        """Returns the patches, roles and sides of the first test sample of each class, for every row."""
+        parts = (getattr(self.test, name)[:, : self.setting.classes] for name in INTEGER_PARTS)
+        first = Samples(self.test.bank, *parts)
+        examples = {"example_patches": first.patches(), "example_roles": first.roles, "example_sides": first.sides}
+        return {name: part[self.group] for name, part in examples.items()}
 
     def evaluate(self) -> dict[str, Tensor]:
         """Computes test accuracy and routing measures of every row, over all test samples."""

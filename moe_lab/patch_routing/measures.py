@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.core.training import Measure
+from moe_lab.core.snapshots import Measure
 from moe_lab.patch_routing.data import ROLES
 from moe_lab.patch_routing.routed import RoutedPass
 

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 
 from moe_lab.core.config import require
 from moe_lab.core.origins import origin_of
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.core.trials import device_and_dtype
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples

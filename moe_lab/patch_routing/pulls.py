@@ -22,7 +22,6 @@ from torch import Tensor
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
-from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.origins import origin
 from moe_lab.core.trials import device_labels, on_one_thread
 from moe_lab.patch_routing.batch import samples_of
@@ -130,13 +129,11 @@ def _rows(run: Run, steps: int, record_every: int) -> Iterator[list[Tensor]]:
     units = torch.nn.functional.normalize(learner.setting.signals[0], dim=-1)
     patches, patterns = learner.patches(learner.train, 0, samples), _patterns(learner.train, samples)
     for step in range(0, steps + 1, record_every):
-        stop_if_unwanted()
         routers = learner.weights[0, run.model.neurons :]
         pulls, kept, loss = pulls_of(learner.weights, patches, learner.train.labels, patterns, learner.rules)
         along = [pulls[0] @ units.T, pulls[0].norm(dim=-1), routers @ units.T, routers.norm(dim=-1)]
         yield [*along, kept[0], loss.value.mean(), loss.right.to(patches.dtype).mean()]
-        for _ in range(min(record_every, steps - step)):
-            training.take_step()
+        learner.advance(min(record_every, steps - step))
 
 
 def _patterns(data: Samples, samples: int) -> Int[Tensor, "T N n"]:

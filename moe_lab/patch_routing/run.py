@@ -37,6 +37,11 @@ class Run(RunConfig):
     measure: Literal["every", "last"] = knob("every", meaning="which Snapshots are measured on test samples")
 
     @property
+    def last_step(self) -> int:
+        """The step after which every trial has ended."""
+        return self.epochs * -(-self.samples // self.model.batch_size)
+
+    @property
     def numbers_per_step(self) -> float:
         return float(self.trials * self._numbers_per_trial)
 

@@ -107,8 +107,8 @@ def routing_statistics(
 ) -> Statistics:
     """Computes how many tokens of the samples each expert receives, and with which gates.
 
-    If several experts keep a token, its top-1 expert is the one with the largest gate, of equal ones the first; a token that no expert keeps
-    has no top-1 expert.
+    If several experts keep a token, its top-1 expert is the one with the largest gate, of equal ones the first; a token
+    that no expert keeps has no top-1 expert.
 
     Args:
       trials, seed: determine the random streams of the random criterion.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.routing import Scratch
-from moe_lab.core.training import Measure
+from moe_lab.core.snapshots import Measure
 from moe_lab.pruning.data import Samples, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, route
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from moe_lab.core import training
 from moe_lab.core.signatures import with_settings_of
-from moe_lab.core.training import Snapshot, groups_of, samples_of
+from moe_lab.core.snapshots import Snapshot
+from moe_lab.core.training import groups_of, samples_of
 from moe_lab.core.trials import device_and_dtype
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.learner import Learner, group_size, start_weights

@@ -25,7 +25,7 @@ from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
 from moe_lab.core.origins import as_tuple, origin
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.core.trials import device_labels
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor
 
-from moe_lab.core.training import Measure
+from moe_lab.core.snapshots import Measure
 from moe_lab.routers import balance
 
 _TRAINING = "in the last step, with its router noise (at step 0 and at the end: without noise)"

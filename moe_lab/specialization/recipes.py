@@ -13,7 +13,7 @@ import xarray as xr
 from moe_lab.core import figure
 from moe_lab.core.config import require
 from moe_lab.core.grid import Point, checked_axes, points_of
-from moe_lab.core.training import Measure
+from moe_lab.core.snapshots import Measure
 from moe_lab.core.trials import device_labels
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import ClusterTask

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from moe_lab.core.config import require
 from moe_lab.core.findings import Finding, judged
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.mixture import initial_experts

@@ -7,7 +7,8 @@ from typing import Any
 
 from moe_lab.core import training
 from moe_lab.core.signatures import with_settings_of
-from moe_lab.core.training import Snapshot, groups_of
+from moe_lab.core.snapshots import Snapshot
+from moe_lab.core.training import groups_of
 from moe_lab.specialization.arrays import ArrayTask
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.learners import ClusterLearner, MixtureLearner, SingleLearner, trials_at_once

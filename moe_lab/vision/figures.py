@@ -27,7 +27,7 @@ from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.grid import checked_axes
 from moe_lab.core.origins import as_tuple, origin
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.core.trials import device_labels
 from moe_lab.vision import patches, rotation
 from moe_lab.vision.patches.data import QuadrantTask, VehiclesTask

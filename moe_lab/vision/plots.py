@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from moe_lab.core.config import require
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
 from moe_lab.drawing.marks import measured, star, trials
 from moe_lab.drawing.pictures import Head, Pictures, panels_of

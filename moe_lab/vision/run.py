@@ -15,7 +15,8 @@ from torch.nn import functional
 from moe_lab.core import training
 from moe_lab.core.config import RunConfig, knob
 from moe_lab.core.graphs import on_accelerator, to_device
-from moe_lab.core.training import Measure, samples_of
+from moe_lab.core.snapshots import Measure
+from moe_lab.core.training import samples_of
 from moe_lab.core.trials import stream
 from moe_lab.vision.images import Images
 from moe_lab.vision.layers import about_operations

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.patch_routing import train_batch
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.labs.router_alignment_runs import OWN_DEFAULTS

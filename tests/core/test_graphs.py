@@ -15,7 +15,7 @@ from torch import Tensor
 
 from moe_lab.core import graphs
 from moe_lab.core.graphs import CapturedStep, as_on_accelerator
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.patch_routing import PatternTask, Run, SeparateMoE, fixed_learners, learner
 from moe_lab.patch_routing.training import train_batch
 from tests.helpers.needs import needs_cuda

@@ -16,7 +16,8 @@ from moe_lab.core.config import Config, RunConfig
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.interrupts import Interrupted, interrupted_when
 from moe_lab.core.memory import Need
-from moe_lab.core.training import Learner, Measure, Snapshot, Training, groups_of, samples_of
+from moe_lab.core.snapshots import Measure, Snapshot
+from moe_lab.core.training import Learner, Training, groups_of, samples_of
 from tests.second_device import second_device
 
 MEASURES = {
@@ -202,7 +203,7 @@ def test_a_trial_that_stops_stays_as_it_is_and_is_counted_no_more() -> None:
 
 def test_a_run_ends_when_all_its_trials_have_stopped() -> None:
     found = snapshots(run_of(), Fate(stops={0: 2, 1: 3, 2: 1}, lost={}, breaks={}))
-    assert [one.step for one in found] == [0, 4] and found[-1].steps.tolist() == [2, 3, 1]
+    assert [one.step for one in found] == [0, 3] and found[-1].steps.tolist() == [2, 3, 1]
     assert found[-1].finished.all() and not found[-1].diverged.any() and found[-1]["measured_whole"].all()
 
 

@@ -12,7 +12,7 @@ from moe_lab import patch_routing, pruning, specialization
 from moe_lab.core import memory
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.memory import Need, check, trials_at_once, trials_in_groups
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.patch_routing import DigitTask, JointMoE, SeparateMoE
 from moe_lab.patch_routing.grid_points import batches_of
 from moe_lab.pruning import TokenMoE, TokenTask

@@ -21,9 +21,9 @@ from joblib.externals.loky import get_reusable_executor
 
 import moe_lab
 from moe_lab.core.config import Config, knob
+from moe_lab.core.snapshots import Measure
 from moe_lab.core.store import Store
 from moe_lab.core.sweep import sweep
-from moe_lab.core.training import Measure
 from tests.helpers.effort import one_in
 
 HELPERS = Path(__file__).parents[1] / "helpers"

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from moe_lab.core.interrupts import Interrupted, interrupted_when, stop_if_unwanted
-from moe_lab.core.training import Measure, Snapshot, collect, every, final
+from moe_lab.core.snapshots import Measure, Snapshot, collect, every, final
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE, train
 
 MEASURES = {

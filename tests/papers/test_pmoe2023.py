@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.patch_routing import Run, figures
 from moe_lab_papers.claim import imported
 from moe_lab_papers.pmoe2023 import measures, tuning

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from moe_lab.core.config import ConfigError
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.datasets import digits as embedded
 from moe_lab.datasets import mnist
 from moe_lab.patch_routing import DigitTask, JointMoE, train

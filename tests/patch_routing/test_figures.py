@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from moe_lab.core.config import ConfigError
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, figures, train
 
 pytestmark = pytest.mark.usefixtures("float64")

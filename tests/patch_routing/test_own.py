@@ -9,7 +9,7 @@ import xarray as xr
 
 from moe_lab.core.config import ConfigError, knob
 from moe_lab.core.routing import expert_choice
-from moe_lab.core.training import collect
+from moe_lab.core.snapshots import collect
 from moe_lab.core.trials import stream
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import (

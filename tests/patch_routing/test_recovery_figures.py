@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, train, train_batch
 from tests.helpers.effort import only_thorough
 

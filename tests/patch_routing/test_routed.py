@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from moe_lab.core.config import ConfigError
-from moe_lab.core.training import collect, final
+from moe_lab.core.snapshots import collect, final
 from moe_lab.patch_routing import JointMoE, PatternTask, RoutedMoE, routed, train
 from moe_lab.patch_routing.data import BACKGROUND
 from moe_lab.patch_routing.joint import by_expert

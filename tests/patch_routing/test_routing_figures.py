@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.patch_routing import PatternTask, RoutedMoE, routing_figures, train
 
 SMALL: dict[str, Any] = {"samples": 60, "trials": 2, "epochs": 3, "test_samples": 60}

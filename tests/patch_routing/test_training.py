@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from moe_lab.core.graphs import as_on_accelerator
-from moe_lab.core.training import Snapshot, final
+from moe_lab.core.snapshots import Snapshot, final
 from moe_lab.core.trials import stream
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, initialization, train, train_batch
 from moe_lab.patch_routing import learner as learner_module
@@ -325,7 +325,7 @@ def test_step_zero_is_before_training(model):
 
 
 def test_training_values_are_means_over_the_steps_since_the_last_record():
-    how = {**FAST, "until": "epochs", "epochs": 6, "samples": 40}
+    how = {**FAST, "until": "epochs", "epochs": 6, "samples": 40, "precision": "float64"}
     model = JointMoE(neurons=12, experts=3, patches_per_expert=3, batch_size=10)  # an epoch has four steps
     each, fourth = (list(train(model, TASK, **{**how, "record_every": every})) for every in (1, 4))
     for name in ("train_accuracy", "train_loss"):

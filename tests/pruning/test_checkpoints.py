@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, Run, TokenMoE, TokenTask, fine_tune
 from moe_lab.pruning.criteria import CRITERIA, UndefinedCriterionError
 from moe_lab.pruning.learner import start_weights

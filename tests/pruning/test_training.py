@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from moe_lab import pruning
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.pruning import (
     BranchStart,
     PlantedStart,

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from moe_lab.core.config import ConfigError
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.specialization import ArrayTask, ClusterTask, SingleExpert, SwitchMoE, train
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.routers import balance
 from moe_lab.specialization import ClusterTask, TopKMoE, train
 from moe_lab.specialization import balancing as of

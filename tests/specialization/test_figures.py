@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 
 from moe_lab.core import trials
-from moe_lab.core.training import collect, final
+from moe_lab.core.snapshots import collect, final
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, figures, train, train_run
 from moe_lab.specialization.recipes import ALL, LINEAR_START, Figure, model_of, task_of
 from tests.helpers.effort import only_thorough

@@ -9,7 +9,7 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, figures, train_run
 from moe_lab.specialization.embedding import RANGES, embed, regions

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from torch.nn.functional import one_hot
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, learners, train
 from moe_lab.specialization.measures import MEASURES, counted, largest_products

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from moe_lab import final
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.patch_routing import JointMoE, PatternTask
 from moe_lab.patch_routing import train as train_patches
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, train

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab.core.training import final, samples_of
+from moe_lab.core.snapshots import final
+from moe_lab.core.training import samples_of
 from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, Run, SwitchMoE, TopKMoE, mixture, train
 from moe_lab.specialization.learners import MixtureLearner

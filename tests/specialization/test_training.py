@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, train, train_run
 from moe_lab.specialization.mixture import initial_experts

@@ -10,7 +10,7 @@ import pytest
 
 from moe_lab import patch_routing, pruning, specialization
 from moe_lab.core.config import Config
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, RoutedMoE, SeparateMoE
 from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock

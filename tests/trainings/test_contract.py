@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from moe_lab import patch_routing, pruning, recovery, specialization, vision
-from moe_lab.core.training import Snapshot, collect
+from moe_lab.core.snapshots import Snapshot, collect
 from moe_lab.recovery import gridlock, landscape
 from moe_lab.recovery.landscape import descend
 from moe_lab.vision import patches, rotation

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.patch_routing import PatternTask
 from moe_lab.pruning.data import SampleStream
 from moe_lab.recovery import MixtureTask, gridlock

@@ -13,7 +13,7 @@ import torch
 from moe_lab import patch_routing, pruning, specialization
 from moe_lab.core.interrupts import Interrupted, interrupted_when
 from moe_lab.core.routing import Scratch
-from moe_lab.core.training import Snapshot, final
+from moe_lab.core.snapshots import Snapshot, final
 from moe_lab.pruning import RandomStart, TokenMoE, TokenTask, fine_tune, learner, measures
 from moe_lab.pruning.criteria import CRITERIA
 from moe_lab.recovery import em, gridlock

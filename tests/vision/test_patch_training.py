@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from moe_lab.core.config import ConfigError
-from moe_lab.core.training import collect, final
+from moe_lab.core.snapshots import collect, final
 from moe_lab.vision import WRN, PatchWRN, QuadrantTask, VehiclesTask
 from moe_lab.vision.patches import train
 from moe_lab.vision.patches.data import cells_in

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from moe_lab.core.config import ConfigError
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.core.trials import stream
 from moe_lab.vision import CifarRotateTask, Mixture, ResNet18, SmallCNN, TurnTask
 from moe_lab.vision.rotation import live, train

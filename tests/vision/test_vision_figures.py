@@ -13,7 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from sklearn.linear_model import LinearRegression
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.vision import PatchWRN, QuadrantTask, SmallCNN, figures, patches, plots, rotation
 from moe_lab.vision.rotation.data import TurnTask
 from moe_lab.vision.rotation.live import sort

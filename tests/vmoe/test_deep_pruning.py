@@ -14,7 +14,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from moe_lab.core.saliency import CRITERIA, UndefinedCriterionError
-from moe_lab.core.training import collect
+from moe_lab.core.snapshots import collect
 from moe_lab_papers.pruning2024 import vmoe
 from moe_lab_papers.pruning2024.vmoe import VMoE, routing
 from moe_lab_papers.pruning2024.vmoe.digits import Labelled

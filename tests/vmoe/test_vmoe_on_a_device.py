@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab_papers.pruning2024.vmoe import VMoE
 from moe_lab_papers.pruning2024.vmoe.training import TINY, DigitRun, Training
 from tests.helpers.needs import needs_cuda

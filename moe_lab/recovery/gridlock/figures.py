@@ -21,7 +21,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.origins import as_tuple
-from moe_lab.core.training import Measure
+from moe_lab.core.snapshots import Measure
 from moe_lab.recovery.gridlock.gate_figures import gates_by_moments
 from moe_lab.recovery.gridlock.grid_points import FITS, FOUND, curve_cells, fit_cells
 from moe_lab.recovery.gridlock.published import PLACES, REPLICATION, published

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.grid import Point
-from moe_lab.core.training import Measure
+from moe_lab.core.snapshots import Measure
 from moe_lab.core.trials import threads_for
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import Parameters, Samples

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from moe_lab.core import figure
 from moe_lab.core.config import require
 from moe_lab.core.grid import Point, checked_axes, points_of
-from moe_lab.core.training import Measure
+from moe_lab.core.snapshots import Measure
 from moe_lab.core.trials import device_labels
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, Run, Spectral

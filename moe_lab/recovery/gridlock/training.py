@@ -11,7 +11,7 @@ import torch
 from moe_lab.core.memory import check
 from moe_lab.core.origins import origin_of
 from moe_lab.core.signatures import with_notebook, with_settings_of
-from moe_lab.core.training import Measure, Snapshot
+from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.core.trials import device_and_dtype, on_one_thread, threads_for
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Samples

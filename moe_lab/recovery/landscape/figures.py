@@ -29,7 +29,7 @@ from moe_lab.core import figure
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
-from moe_lab.core.training import collect
+from moe_lab.core.snapshots import collect
 from moe_lab.core.trials import device_labels
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.landscape.gru import CONVENTIONS, GRU, gap_by_sharpness

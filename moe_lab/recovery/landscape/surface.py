@@ -12,7 +12,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from moe_lab.core.config import require
-from moe_lab.core.training import collect
+from moe_lab.core.snapshots import collect
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.planes import coordinates, flat, l2_values, orthonormal, permuted
 from moe_lab.recovery.landscape.run import L4Loss, LossRun

@@ -17,7 +17,7 @@ from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.memory import check
 from moe_lab.core.origins import origin_of
 from moe_lab.core.signatures import with_settings_of
-from moe_lab.core.training import Measure, Snapshot, TrialProgress
+from moe_lab.core.snapshots import Measure, Snapshot, TrialProgress
 from moe_lab.core.trials import device_and_dtype, on_one_thread, stream
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Parameters, Samples

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from moe_lab.core.optimizers import Sgd, changed_by
 from moe_lab.core.signatures import with_settings_of
-from moe_lab.core.training import Measure, Snapshot
+from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.vision.patches.data import Samples, cells_in
 from moe_lab.vision.patches.model import Model, PatchWRN
 from moe_lab.vision.patches.network import PatchNetwork

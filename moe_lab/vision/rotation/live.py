@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.vision.rotation.model import Mixture
 from moe_lab.vision.rotation.run import Task
 from moe_lab.vision.rotation.training import train

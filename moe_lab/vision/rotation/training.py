@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from moe_lab.core.graphs import on_accelerator, to_device
 from moe_lab.core.optimizers import Adam, Optimizer, Sgd, changed_by
 from moe_lab.core.signatures import with_settings_of
-from moe_lab.core.training import Measure, Snapshot
+from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.core.trials import stream
 from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.vision.rotation.data import Samples

@@ -7,7 +7,7 @@ from typing import Any
 import xarray as xr
 
 from moe_lab.core.config import require
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.vision import CifarRotateTask, Mixture, ResNet18, SmallCNN, rotation
 
 _NETWORKS: dict[str, type[SmallCNN] | type[ResNet18]] = {"cnn": SmallCNN, "resnet18": ResNet18}

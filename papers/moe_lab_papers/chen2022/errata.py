@@ -7,7 +7,7 @@ import torch
 from scipy.optimize import minimize_scalar
 
 from moe_lab.core.findings import Finding, judged
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.core.trials import stream
 from moe_lab.specialization import ClusterTask, SwitchMoE, train
 from moe_lab.specialization.layer import Layer

@@ -13,7 +13,7 @@ import xarray as xr
 from torch import Tensor
 
 from moe_lab.core.config import require
-from moe_lab.core.training import Snapshot, final
+from moe_lab.core.snapshots import Snapshot, final
 from moe_lab.core.trials import stream, threads_for
 from moe_lab.specialization import (
     ClusterTask,

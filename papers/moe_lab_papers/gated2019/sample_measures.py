@@ -8,7 +8,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from moe_lab.core.training import collect
+from moe_lab.core.snapshots import collect
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.em import State
 from moe_lab.recovery.landscape import losses

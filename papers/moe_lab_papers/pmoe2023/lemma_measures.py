@@ -9,7 +9,7 @@ import numpy as np
 import torch
 import xarray as xr
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.patch_routing import JointMoE, PatternTask, SeparateMoE, figures, initialization, theory, train
 from moe_lab.patch_routing.fixed import router_direction, train_routers
 from moe_lab.patch_routing.grid_points import make_task

@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 from torch.utils.flop_counter import FlopCounterMode
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.patch_routing import CNN, JointMoE, PatternTask, SeparateMoE, figures, theory, train
 from moe_lab.patch_routing.fixed import FixedRules, fixed_step, router_direction
 from moe_lab.patch_routing.grid_points import make_task

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.core.origins import call_of
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.patch_routing import CNN, JointMoE, SeparateMoE, figures
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.model import PatchModel

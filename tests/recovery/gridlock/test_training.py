@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.recovery import MixtureTask, measures
 from moe_lab.recovery.em import posterior
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral, train, train_run, training

@@ -10,7 +10,7 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab.core.training import collect
+from moe_lab.core.snapshots import collect
 from moe_lab.recovery import transforms
 from moe_lab.recovery.landscape import figures, losses
 from moe_lab.recovery.landscape.run import PAPER_TASK, L2Loss, L4Loss, LogLoss

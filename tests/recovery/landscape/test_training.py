@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from moe_lab.core.config import ConfigError
-from moe_lab.core.training import collect, final
+from moe_lab.core.snapshots import collect, final
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.run import PAPER_TASK, RECIPES, L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.recovery.landscape.training import descend, sample_batches

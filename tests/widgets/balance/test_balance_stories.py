@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.core.training import Snapshot, final
+from moe_lab.core.snapshots import Snapshot, final
 from moe_lab.specialization import train_run
 from moe_lab_widgets.labs.balance import KNOBS, runs
 from moe_lab_widgets.labs.balance_stories import STORIES

@@ -12,7 +12,7 @@ import pytest
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.lines import Line2D
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.trials import MOST_LINES

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.core.training import final
+from moe_lab.core.snapshots import final
 from moe_lab.datasets import mnist
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, train
 from moe_lab_widgets import PhaseTransitionLab, RouterAlignmentLab

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab_widgets import LabKnob, Panel, Story
 from moe_lab_widgets.engine.declared import Declared
 from moe_lab_widgets.engine.now import ONLY, Now

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.training import Measure, Snapshot
+from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.drawing import theme
 from moe_lab_widgets import LabKnob, Panel, Story, lab, offer
 from moe_lab_widgets.engine.declared import Declared

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock import JointEM, Run, Spectral, train

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.recovery.landscape.run import LossRun
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab_widgets import LandscapeLab

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.core.trials import stream
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, train
 from moe_lab.patch_routing.fixed import FixedRules, fixed_step

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.core.training import Snapshot, final
+from moe_lab.core.snapshots import Snapshot, final
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import train_batch
 from moe_lab.patch_routing.batch import samples_of

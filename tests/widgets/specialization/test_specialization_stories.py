@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.core.training import Snapshot, final
+from moe_lab.core.snapshots import Snapshot, final
 from moe_lab.specialization import Run, train_run
 from moe_lab_widgets.engine.now import Now, moments
 from moe_lab_widgets.labs.specialization import KNOBS, collapsed, runs

@@ -8,7 +8,7 @@ from typing import Any
 
 from moe_lab.core.config import RunConfig
 from moe_lab.core.devices import AUTO
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab_widgets.engine.knobs import arguments
 
 Measures = Mapping[str, str] | Callable[[RunConfig], Mapping[str, str]]
@@ -76,7 +76,7 @@ def _variables(
 ) -> list[str]:
     """Returns lines that keep every run in a variable, print what they end with, and draw them."""
     width = max(map(len, calls))
-    lines = ["from moe_lab.drawing.plots import curves", "from moe_lab.core.training import collect", "", *settings]
+    lines = ["from moe_lab.drawing.plots import curves", "from moe_lab.core.snapshots import collect", "", *settings]
     lines += [f"{name} = collect({function}({call}))" for name, call in calls.items()]
     lines += [
         f"runs = dict({', '.join(f'{name}={name}' for name in calls)})",
@@ -92,7 +92,7 @@ def _table(function: str, models: Mapping[str, str], settings: list[str], measur
     """Returns lines that keep the last Snapshot of every run by its name, and print them."""
     said = ", ".join(f'{f"{word!r}, " if word else ""}snapshot["{one}"]' for one, word in measures.items())
     return [
-        "from moe_lab.core.training import final",
+        "from moe_lab.core.snapshots import final",
         "",
         *settings,
         "models = {",

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from moe_lab.core.config import RunConfig, require
 from moe_lab.core.errors import InputError
 from moe_lab.core.scalars import python_of
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.copying import code_of, own_code, started

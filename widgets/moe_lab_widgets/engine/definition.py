@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab.core.devices import device_names
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab_widgets.engine.knobs import LabKnob
 
 if TYPE_CHECKING:

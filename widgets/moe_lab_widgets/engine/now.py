@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab.core.errors import InputError
-from moe_lab.core.training import Snapshot, collect
+from moe_lab.core.snapshots import Snapshot, collect
 
 if TYPE_CHECKING:
     import xarray

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from moe_lab.core.training import Measure
+from moe_lab.core.snapshots import Measure
 from moe_lab.recovery.em import State, em
 from moe_lab.recovery.gridlock import Run, Spectral, train_run
 from moe_lab.recovery.gridlock.grid_points import FOUND, WINDOW, converged

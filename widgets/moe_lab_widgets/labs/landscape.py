@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LossRun, descend_run

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab.core.errors import InputError
-from moe_lab.core.training import Snapshot, collect, samples_of
+from moe_lab.core.snapshots import Snapshot, collect
+from moe_lab.core.training import samples_of
 from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
 from moe_lab.pruning.live import Choice, FineTuning, Pruned, Results

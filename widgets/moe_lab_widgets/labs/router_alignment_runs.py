@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from moe_lab.core.config import Config, RunConfig, require
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.core.trials import device_and_dtype
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples, train_batch

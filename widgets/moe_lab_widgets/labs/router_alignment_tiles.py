@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.datasets import digits
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import DigitTask, PatternTask

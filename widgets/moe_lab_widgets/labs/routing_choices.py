@@ -14,7 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import PatternTask, RoutedMoE, Run, train_batch
 from moe_lab.patch_routing.batch import samples_of

@@ -9,7 +9,7 @@ from pathlib import Path
 from moe_lab import __version__
 from moe_lab.core.errors import OperationError
 from moe_lab.core.files import cache_folder, writable_folder
-from moe_lab.core.training import Snapshot
+from moe_lab.core.snapshots import Snapshot
 from moe_lab_papers.pruning2024.vmoe.digits import DigitTask
 from moe_lab_papers.pruning2024.vmoe.model import VMoE
 from moe_lab_papers.pruning2024.vmoe.training import DigitRun, Training

@@ -25,7 +25,7 @@ from moe_lab.core.graphs import CapturedStep, to_device
 from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.optimizers import Adam, Optimizer, Sgd, changed_by, clipped
 from moe_lab.core.origins import origin
-from moe_lab.core.training import Measure, Snapshot, TrialProgress
+from moe_lab.core.snapshots import Measure, Snapshot, TrialProgress
 from moe_lab.core.trials import on_one_thread, stream
 from moe_lab_papers.pruning2024.vmoe.config import VMoEConfig
 from moe_lab_papers.pruning2024.vmoe.digits import DigitTask, Labelled
