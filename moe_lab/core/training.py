@@ -180,6 +180,10 @@ class Training(TrialProgress, Generic[AnyLearner]):
         ends = np.cumsum([0, *(len(learner.trials) for learner in self.learners)])
         self.groups = [np.arange(*between) for between in pairwise(ends)]
         super().__init__(int(ends[-1]), measures)
+        self.step = self.learners[0].done
+        if self.step:  # they go on where others ended
+            for rows, learner in zip(self.groups, self.learners, strict=True):
+                self._read(rows, learner)
         self.constants = {
             name: np.concatenate([learner.constants[name].cpu().numpy() for learner in self.learners])
             for name in self.learners[0].constants
@@ -206,16 +210,18 @@ class Training(TrialProgress, Generic[AnyLearner]):
 
     def advance(self, steps: int) -> None:
         """Takes some steps of all trials that have not ended."""
-        self.step += steps
+        begin, self.step = self.step, self.step + steps
         for group, learner in enumerate(self.learners):
             self._advance(group, learner, steps)
+        if self.finished.all():  # maybe before that; a step that ends a trial need not count
+            self.step = max(begin + 1, int(self.steps.max()))
 
     def _advance(self, group: int, learner: AnyLearner, steps: int) -> None:
         """Takes some steps of a group; those of its trials that end are measured, and leave if they may."""
         end, looked = learner.done + steps, learner.done
         while learner.done < end and not self.finished[self.groups[group]].all():
             due = learner.until_rule()
-            part = end - learner.done if due is None else min(due, end - learner.done)
+            part = min(end - learner.done, LOOK_EVERY if due is None else due)
             learner.advance(part)
             if part == due:
                 learner.end_trials()
@@ -225,17 +231,20 @@ class Training(TrialProgress, Generic[AnyLearner]):
                 looked = learner.done
 
     def _look(self, group: int, learner: AnyLearner) -> None:
-        """Reads which trials of a group have ended or diverged."""
+        """Reads which trials of a group have ended; where they may leave, lets them go."""
         rows = self.groups[group]
         running = ~self.finished[rows]
-        finite, active, steps = (one.cpu().numpy() for one in (learner.loss.isfinite(), learner.active, learner.steps))
-        self.steps[rows] = np.where(running, steps, self.steps[rows])
-        self.diverged[rows] |= ~finite
-        self.finished[rows] |= self.diverged[rows] | ~active | (learner.done >= self.last_step)
-        if self.finished.all():
-            self.step = int(self.steps.max())
+        self._read(rows, learner)
+        self.finished[rows] |= learner.done >= self.last_step
         if learner.may_leave:
             self._let_go(group, learner, np.flatnonzero(self.finished[rows] & running))
+
+    def _read(self, rows: np.ndarray, learner: AnyLearner) -> None:
+        """Reads the steps of the trials at these positions in the run, and which of them have ended or diverged."""
+        finite, active, steps = (one.cpu().numpy() for one in (learner.loss.isfinite(), learner.active, learner.steps))
+        self.steps[rows] = np.where(self.finished[rows], self.steps[rows], steps)
+        self.diverged[rows] |= ~finite
+        self.finished[rows] |= self.diverged[rows] | ~active
 
     def _let_go(self, group: int, learner: AnyLearner, ended: np.ndarray) -> None:
         """Measures the trials that have ended. They leave; on an accelerator, where a new graph costs, once half have.

@@ -132,6 +132,16 @@ class LossRun(RunConfig):
         return self
 
     @property
+    def measure(self) -> str:
+        """Every Snapshot is evaluated."""
+        return "every"
+
+    @property
+    def last_step(self) -> int:
+        """The step after which the last stage ends."""
+        return sum(stage.steps for stage in self.stages)
+
+    @property
     def stages(self) -> list[Descent]:
         """The descents, one after the other."""
         first = self.model.regressors if isinstance(self.model, LogLoss) else None

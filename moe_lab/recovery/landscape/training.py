@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab.core.graphs import Iteration, on_accelerator, to_device
-from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core import training
+from moe_lab.core.graphs import to_device
 from moe_lab.core.memory import check
-from moe_lab.core.origins import origin_of
 from moe_lab.core.signatures import with_settings_of
-from moe_lab.core.snapshots import Measure, Snapshot, TrialProgress
-from moe_lab.core.trials import device_and_dtype, on_one_thread, stream
+from moe_lab.core.snapshots import Measure, Snapshot
+from moe_lab.core.trials import device_and_dtype, stream
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureTask, Parameters, Samples
 from moe_lab.recovery.em import State, projected
@@ -39,7 +38,6 @@ MEASURES = {
     "gates": Measure(("expert", "input"), "", "estimated gates"),
     "stage": Measure((), "", "0 while the first loss is descended, 1 while the second is"),
 }
-_LOOK_EVERY = 32  # steps after which the host looks whether all trials have diverged on an accelerator
 _FOR_SIGNS = 8192  # samples that determine the signs of L4's regressors
 
 
@@ -65,64 +63,117 @@ def descend(model: Descent, task: MixtureTask, **settings: Any) -> Iterator[Snap
 
 
 def descend_run(run: LossRun) -> Iterator[Snapshot]:
-    """Runs `descend` for a given LossRun."""
-    device, dtype = device_and_dtype(run)
+    """Runs `descend` for a given LossRun: one loss after the other."""
+    device, _ = device_and_dtype(run)
     check(run.memory, run.trials, device)
     if any(isinstance(stage, L4Loss) for stage in run.stages):
         transforms(run.task.g, run.task.noise)
-    return on_one_thread(_Descents(run, device, dtype).snapshots(), device)
+    return _stages(run)
 
 
-class _Descents(TrialProgress):
-    """The descents of all trials of a run."""
+def _stages(run: LossRun) -> Iterator[Snapshot]:
+    before: Descending | None = None
+    for stage in range(len(run.stages)):
+        descents = Descents(run, stage, before)
+        for snapshot in descents.snapshots():
+            handed_on = snapshot.step == descents.last_step < run.last_step  # the next stage begins with the same
+            if not handed_on or snapshot.diverged.all():
+                yield snapshot
+        before = descents.learners[0]
+        if descents.diverged.all():
+            return
 
-    def __init__(self, run: LossRun, device: torch.device, dtype: torch.dtype) -> None:
-        super().__init__(run.trials, MEASURES)
-        self.run, self.device, self.dtype = run, device, dtype
-        self.origin = origin_of(run, device, paper="gated2019, section 3")
-        self.coords = {"expert": np.arange(1, run.task.experts + 1), "input": np.arange(1, run.task.dimension + 1)}
+
+class Descending(training.Learner):
+    """All trials of a run on the loss of one stage.
+
+    Args:
+      before: the stage before, at its end.
+
+    Attributes:
+      state: what moves; for L4, whose gates stay, the rows of A are in the place of regressors.
+      loss: (T,) at the parameters before the last step, infinite or NaN from then on.
+    """
+
+    def __init__(self, run: LossRun, stage: int, before: Descending | None) -> None:
+        device, dtype = device_and_dtype(run)
         truth = run.task.parameters(run.trial_numbers, run.seed)
-        self.truth = Parameters(*(part.to(device, self.dtype) for part in (truth.regressors, truth.gates)))
+        self.truth = Parameters(*(part.to(device, dtype) for part in (truth.regressors, truth.gates)))
+        super().__init__(run.trial_numbers, self.truth.regressors.new_zeros(()))
+        self.run, self.stage, self.model = run, stage, run.stages[stage]
+        self.state = State(*(part.clone() for part in self._start(before)))
+        if before is not None:
+            self.done, self.steps, self.active, self.loss = before.done, before.steps, before.active, before.loss
+        self.begin, self._loss = self.done, self._loss_of()
+        rates = [rate_at(self.model, step) for step in range(self.model.steps + 1)]
+        self._rates = to_device(np.array(rates), device, dtype)
+        self._batches = repeat(()) if self._blind else sample_batches(run, f"stage {stage}", device, dtype)
+        self._next: tuple[Tensor, ...] = next(self._batches)  # a Snapshot tells the loss on it
 
-    def snapshots(self) -> Iterator[Snapshot]:
-        """Descends one loss after the other; a Snapshot has the parameters before a step, and what that step finds."""
-        run, done, there = self.run, 0, on_accelerator(self.device)
-        zero = self.truth.gates.new_zeros(run.trials)
-        lost, taken = zero != 0, torch.zeros_like(zero, dtype=torch.int64)
-        state = start = random_state(run.task, run.trial_numbers, run.seed, self.truth.regressors)
-        for stage, model in enumerate(run.stages):
-            last = stage == len(run.stages) - 1
-            if isinstance(model, LogLoss):
-                state = State(self._regressors(state.regressors, stage), start.gates)
-            batches = sample_batches(run, f"stage {stage}", self.device, self.dtype)
-            rates = np.array([rate_at(model, step) for step in range(model.steps + 1)])
-            rate = to_device(rates, self.device, self.dtype)
-            follow: Iteration | None = None
-            for step in range(model.steps + 1):
-                stop_if_unwanted()
-                inputs = (*(() if _blind(model) else next(batches)), rate[step])
-                if follow is None:
-                    follow = Iteration(_Step(model, self._loss(model)), (*state, zero, zero, lost, taken), inputs)
-                before, counted = state, taken
-                *moved_to, loss, slope, lost, taken = follow(*inputs)
-                state = State(*moved_to)
-                due = step % run.record_every == 0 or step == model.steps
-                if due or not there or step % _LOOK_EVERY == 0:
-                    self.diverged |= lost.cpu().numpy()
-                    self.steps = counted.cpu().numpy()
-                ended = last and (step == model.steps or bool(self.diverged.all()))
-                if ended or (due and (last or step < model.steps)):  # the next stage begins with the same parameters
-                    late = there and ended and step < model.steps  # all had diverged before the host looked
-                    self.step = max(done, int(self.steps.max())) if late else done + step
-                    yield self._snapshot(stage, before, loss, slope, ended)
-                if ended:
-                    return
-            state, taken = before, counted  # there is no step after the last
-            done += model.steps
+    @property
+    def changed(self) -> State:
+        return self.state
 
-    def _loss(self, model: Descent) -> Callable[..., Loss]:
+    def inputs(self, steps: int) -> Iterator[tuple[Tensor, ...]]:
+        """Yields the batch of each step, x and y unless the loss needs none, and its learning rate."""
+        for step in range(steps):
+            yield *self._next, self._rates[self.done + step - self.begin]
+            self._next = next(self._batches)
+
+    def step(self, *inputs: Tensor) -> None:
+        *batch, rate = inputs
+        loss = self._loss(self.state, *batch)
+        slope = _length(loss.slope)
+        self.active &= (loss.value + slope).isfinite()
+        self.loss.copy_(torch.where(self.active, loss.value, torch.nan))
+        for part, after in zip(self.state, moved(self.model, self.state, loss, slope, rate), strict=True):
+            part.copy_(after)
+
+    def measure(self, whole: bool) -> dict[str, Tensor]:
+        """Evaluates the loss on the batch that comes next, and the distances to the truth."""
+        state, on_l4 = self.state, isinstance(self.model, L4Loss)
+        loss, length = self._loss(state, *self._next), _length(state)
+        broken = ~(length + self.loss).isfinite()[:, None, None]
+        stand_in = State(self.truth.regressors, self.truth.gates)  # measured where diverged, then set to NaN
+        rows, gates = (torch.where(broken, true, part) for true, part in zip(stand_in, state, strict=True))
+        regressors = losses.regressors_from(rows) if on_l4 else rows
+        fit = torch.as_tensor(measures.regressor_fit(regressors, self.truth.regressors))
+        gating = torch.as_tensor(measures.gating_fit(gates, regressors, self.truth))
+        return {
+            "loss": torch.where(length.isfinite(), loss.value, torch.nan),
+            "slope": _length(loss.slope),
+            "regressor_error": 1 - fit,
+            "gating_error": torch.full_like(fit, torch.nan) if on_l4 else 1 - gating,
+            "rows": rows,
+            "regressors": regressors,
+            "gates": gates,
+            "stage": torch.full_like(fit, self.stage),
+        }
+
+    @property
+    def _blind(self) -> bool:
+        """Whether the descent uses no samples."""
+        return isinstance(self.model, L4Loss) and self.model.population
+
+    def _start(self, before: Descending | None) -> State:
+        """The start of a run, or of L_log the regressors that stay: the true ones, or those of the stage before."""
+        run = self.run
+        start = random_state(run.task, self.trials, run.seed, self.truth.regressors)
+        if not isinstance(self.model, LogLoss):
+            return start
+        if before is None:
+            return State(self.truth.regressors, start.gates)
+        rows = before.state.regressors
+        if not isinstance(before.model, L4Loss):
+            return State(rows, start.gates)
+        how: Any = {"split": "signs", "device": rows.device, "dtype": rows.dtype}
+        samples = run.task.sample(_FOR_SIGNS, trials=self.trials, seed=run.seed, **how)
+        found = losses.regressors_from(rows)
+        return State(oriented(found, samples.inputs, samples.y, transforms(run.task.g, run.task.noise)), start.gates)
+
+    def _loss_of(self) -> Callable[..., Loss]:
         """The loss as a function of the state and a batch."""
-        task = self.run.task
+        task, model = self.run.task, self.model
         if isinstance(model, L2Loss):
             return partial(losses.l2, g=task.g)
         if isinstance(model, LogLoss):
@@ -132,44 +183,20 @@ class _Descents(TrialProgress):
             return partial(_l4_population, truth=self.truth.regressors, shares=shares, weights=model.weights)
         return partial(_l4, polynomials=transforms(task.g, task.noise), weights=model.weights)
 
-    def _regressors(self, rows: Tensor, stage: int) -> Tensor:
-        """Regressors of the second stage: the true ones, those of l2, or those that L4's A stands for."""
-        if stage == 0:
-            return self.truth.regressors
-        if not isinstance(self.run.stages[0], L4Loss):
-            return rows
-        run = self.run
-        how: Any = {"split": "signs", "device": self.device, "dtype": self.dtype}
-        samples = run.task.sample(_FOR_SIGNS, trials=run.trial_numbers, seed=run.seed, **how)
-        return oriented(losses.regressors_from(rows), samples.inputs, samples.y, transforms(run.task.g, run.task.noise))
 
-    def _snapshot(self, stage: int, state: State, loss: Tensor, slope: Tensor, ended: bool) -> Snapshot:
-        run = self.run
-        on_l4 = isinstance(run.stages[stage], L4Loss)
-        self.diverged |= ~torch.isfinite(_length(state)).cpu().numpy()
-        broken = torch.as_tensor(self.diverged, device=self.device)[:, None, None]
-        stand_in = State(self.truth.regressors, self.truth.gates)  # measured where diverged, then set to NaN
-        rows, gates = (torch.where(broken, true, part) for true, part in zip(stand_in, state, strict=True))
-        regressors = losses.regressors_from(rows) if on_l4 else rows
-        gating = measures.gating_fit(gates, regressors, self.truth)
-        values: dict[str, Tensor | np.ndarray] = {
-            "loss": loss,
-            "slope": slope,
-            "regressor_error": 1 - measures.regressor_fit(regressors, self.truth.regressors),
-            "gating_error": np.full(run.trials, np.nan) if on_l4 else 1 - gating,
-            "rows": rows,
-            "regressors": regressors,
-            "gates": gates,
-            "stage": np.full(run.trials, float(stage)),
-        }
-        self.record({name: _array(value) for name, value in values.items()})
-        self.finished = self.diverged | ended
-        return self.snapshot(self.origin, self.coords)
+class Descents(training.Training[Descending]):
+    """The trials of a run on the loss of one stage."""
 
+    must_be_finite = ("loss", "slope")
 
-def _blind(model: Descent) -> bool:
-    """Whether a descent uses no samples."""
-    return isinstance(model, L4Loss) and model.population
+    def __init__(self, run: LossRun, stage: int, before: Descending | None) -> None:
+        learners = (Descending(run, stage, one) for one in [before])
+        super().__init__(run, MEASURES, learners, paper="gated2019, section 3")
+        self.last_step = self.step + run.stages[stage].steps
+
+    @property
+    def coords(self) -> dict[str, np.ndarray]:
+        return {"expert": np.arange(1, self.run.task.experts + 1), "input": np.arange(1, self.run.task.dimension + 1)}
 
 
 def _l4(state: State, x: Tensor, y: Tensor, *, polynomials: Transforms, weights: losses.Weights) -> Loss:
@@ -185,28 +212,6 @@ def _l4_population(state: State, *, truth: Tensor, shares: Tensor, weights: loss
 def _length(state: State) -> Tensor:
     """(T,) the norm of all parameters together."""
     return (state.regressors.square().sum((1, 2)) + state.gates.square().sum((1, 2))).sqrt()
-
-
-def _array(value: Tensor | np.ndarray) -> np.ndarray:
-    return value.cpu().numpy() if isinstance(value, Tensor) else value
-
-
-@dataclass(frozen=True)
-class _Step:
-    """One step of a descent as a function of tensors: the parameters after it, and the loss and its slope before it."""
-
-    model: Descent
-    loss: Callable[..., Loss]
-
-    def __call__(
-        self, rows: Tensor, gates: Tensor, value: Tensor, slope: Tensor, lost: Tensor, taken: Tensor, *inputs: Tensor
-    ) -> tuple[Tensor, ...]:
-        *batch, rate = inputs
-        state = State(rows, gates)
-        loss = self.loss(state, *batch)
-        slope = _length(loss.slope)
-        lost = lost | ~torch.isfinite(loss.value + slope)
-        return (*moved(self.model, state, loss, slope, rate), loss.value, slope, lost, taken + ~lost)
 
 
 def rate_at(model: Descent, step: int) -> float:
