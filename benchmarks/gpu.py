@@ -242,12 +242,10 @@ def switch(sizes: Sizes, peak: float) -> list[Result]:
 
 def vmoe_step(sizes: Sizes) -> list[Result]:
     """A step of the tiny V-MoE, a single network of many small kernels, as a captured graph and kernel by kernel."""
-    training = VMoETraining(DigitRun(device=sizes.device))
-    captured = _clock(training._advance, sizes)
-    batch = training._there(training.run.task.sample(training.run.batch, "train", np.random.default_rng(0)))
-    noise = training.model.noise(training.run.batch, torch.Generator().manual_seed(0)).values()
-    given = [*batch, *(values.to(sizes.device) for values in noise)]
-    one_by_one = _clock(lambda: training._update(*given), sizes)
+    learner = VMoETraining(DigitRun(device=sizes.device)).learners[0]
+    captured = _clock(lambda: learner.advance(1), sizes)
+    (given,) = learner.inputs(1)
+    one_by_one = _clock(lambda: learner.step(*given), sizes)
     return [
         Result("gpu_vmoe_step", 1000 * captured, "ms", note="the tiny V-MoE, 100 images, drawing them included"),
         Result("gpu_vmoe_capture", one_by_one / captured, "times", note="kernel by kernel, without drawing, over it"),

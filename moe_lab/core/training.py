@@ -174,7 +174,7 @@ class Training(TrialProgress, Generic[AnyLearner]):
     ) -> None:
         self.run, self.device = run, device_and_dtype(run)[0] if device is None else device
         self.last_step: int = run.last_step
-        self.origin = origin_of(run, self.device, **about)
+        self.origin = self.made_by(**about)
         with threads_for(0, self.device):
             self.learners = list(learners)
         ends = np.cumsum([0, *(len(learner.trials) for learner in self.learners)])
@@ -192,6 +192,10 @@ class Training(TrialProgress, Generic[AnyLearner]):
     @property
     def coords(self) -> Mapping[str, Any]:
         return {}
+
+    def made_by(self, **about: Any) -> dict[str, Any]:
+        """Returns the attrs of the results: how to make them again."""
+        return origin_of(self.run, self.device, **about)
 
     def snapshots(self) -> Iterator[Snapshot]:
         """Yields step 0, every `record_every` steps, and the end."""

@@ -89,15 +89,14 @@ class Training(training.Training[Learner]):
         signals = run.task.signals(rows.trials, run.seed).to(dtype).to(device)
         of_model = next(_LEARNERS[base] for base in type(run.model).__mro__ if base in _LEARNERS)
         learners = (of_model(rows, setting, *drawn) for setting in [Setting(run, signals, device, dtype)])
+        self.runs = runs
         super().__init__(run, MEASURES, learners, device)
         self.last_step = max(one.last_step for one in runs)
-        self.origin = origin(
-            call="; ".join(one.code() for one in runs),
-            config=[one.record() for one in runs],
-            seed=run.seed,
-            device=device,
-            paper=run.task.paper,
-        )
+
+    def made_by(self, **about: Any) -> dict[str, Any]:
+        runs, run = self.runs, self.run
+        call, config = "; ".join(one.code() for one in runs), [one.record() for one in runs]
+        return origin(call=call, config=config, seed=run.seed, device=self.device, paper=run.task.paper)
 
     @property
     def learner(self) -> Learner:

@@ -258,16 +258,13 @@ def test_costs_are_counted_without_a_measurement() -> None:
         assert counted[name].equals(measured[name])
 
 
-def test_snapshots_may_leave_the_test_out(folder: Path) -> None:
+def test_the_change_of_norm_is_that_of_the_routers(folder: Path) -> None:
     start = vmoe.pretrained(SHORT, folder)
-    run = vmoe.DigitRun(steps=5, batch=25, test_images=50, record_every=1, test_every=2)
-    often, seldom = (collect(vmoe.Training(each, start).snapshots()) for each in (run.replace(test_every=1), run))
-    tested = np.isfinite(seldom["test_accuracy"].values[:, 0])
-    assert tested.tolist() == [True, False, True, False, True, True], "and always at the end"
-    np.testing.assert_array_equal(seldom["received"].values[tested], often["received"].values[tested])
-    np.testing.assert_array_equal(seldom["norm_change"], often["norm_change"])
-    assert vmoe.pretrained_path(SHORT.replace(test_every=3, test_images=25)) == vmoe.pretrained_path(SHORT)
+    run = vmoe.DigitRun(steps=5, batch=25, test_images=50, record_every=2)
+    recorded = collect(vmoe.Training(run, start).snapshots())
+    assert recorded["step"].values.tolist() == [0, 2, 4, 5] and np.isfinite(recorded["test_accuracy"]).all()
+    assert vmoe.pretrained_path(SHORT.replace(test_images=25)) == vmoe.pretrained_path(SHORT)
     tuned = vmoe.fine_tune(start, run)
     for number, block in enumerate((1, 3)):
         norms = [model.mixtures()[block].Router.dense.kernel.detach().norm(dim=0).numpy() for model in (start, tuned)]
-        np.testing.assert_allclose(seldom["norm_change"][-1, 0, number], norms[1] - norms[0], atol=1e-6)
+        np.testing.assert_allclose(recorded["norm_change"][-1, 0, number], norms[1] - norms[0], atol=1e-6)

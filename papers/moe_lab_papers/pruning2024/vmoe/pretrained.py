@@ -26,7 +26,7 @@ PRE_TRAINING = DigitRun(
 """The pre-training of the tiny V-MoE: less than a minute on one core."""
 
 
-_MEASURING = {"record_every", "test_every", "test_images", "device"}
+_MEASURING = {"record_every", "test_images", "device"}
 """Settings of a run that do not change the model."""
 
 

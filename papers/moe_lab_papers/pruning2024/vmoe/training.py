@@ -8,7 +8,6 @@ a cosine. Pre-training uses AdamW with the same schedule.
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -18,15 +17,15 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
+from moe_lab.core import training
 from moe_lab.core.config import Config, knob, require
 from moe_lab.core.devices import choose
 from moe_lab.core.errors import OperationError
-from moe_lab.core.graphs import CapturedStep, to_device
-from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.graphs import to_device
 from moe_lab.core.optimizers import Adam, Optimizer, Sgd, changed_by, clipped
 from moe_lab.core.origins import origin
-from moe_lab.core.snapshots import Measure, Snapshot, TrialProgress
-from moe_lab.core.trials import on_one_thread, stream
+from moe_lab.core.snapshots import Measure
+from moe_lab.core.trials import stream
 from moe_lab_papers.pruning2024.vmoe.config import VMoEConfig
 from moe_lab_papers.pruning2024.vmoe.digits import DigitTask, Labelled
 from moe_lab_papers.pruning2024.vmoe.model import VMoE
@@ -76,10 +75,18 @@ class DigitRun(Config):
     weight_decay: float = knob(0.0, meaning="weight decay of AdamW", ge=0, le=1)
     test_images: int = knob(500, meaning="test images", ge=1, le=10**6)
     record_every: int = knob(50, meaning="steps from one Snapshot to the next", ge=1, le=10**9)
-    test_every: int = knob(1, meaning="Snapshots from one test to the next", ge=1, le=10**9)
     trial: int = knob(0, meaning="number of the trial", ge=0, le=2**31)
     seed: int = knob(0, symbol="seed", meaning="seed of all random streams", ge=0, le=2**63)
     device: str = knob("cpu", meaning="where to train: auto, cpu, cuda, cuda:N or mps")
+
+    @property
+    def measure(self) -> str:
+        """Every Snapshot is tested."""
+        return "every"
+
+    @property
+    def last_step(self) -> int:
+        return self.steps
 
     @property
     def numbers_per_step(self) -> float:
@@ -98,30 +105,22 @@ class DigitRun(Config):
         return self.task.sample(self.test_images, "validation", stream(self.seed, 0, "vmoe/validation"))
 
 
-class Training(TrialProgress):
-    """One trial of a run; `model` is in training on the run's device, and the model it started from is unchanged.
+class Learner(training.Learner):
+    """One trial of a run.
 
-    Random numbers are drawn on the host, the same for every device. The loss is read where a Snapshot is due.
-    A model in float64 trains in float64, a new one in float32.
+    Random numbers are drawn on the host, the same for every device.
 
-    Args:
-      run: the training.
-      start: the model to start from; a new one when None. Its head is replaced where the classes differ.
-
-    Raises:
-      ValueError: the images of a batch or of the test do not fill whole groups, or torch knows no such device.
-      RuntimeError: the device is not present.
+    Attributes:
+      model: in training on the run's device; the model it started from is unchanged.
+      loss: (1,) cross-entropy of the last batch, NaN before the first, and from an infinite one on.
     """
 
-    def __init__(self, run: DigitRun, start: VMoE | None = None) -> None:
-        super().__init__(1, MEASURES)
-        self.run, self.device = run, choose(run.device, run.numbers_per_step)
-        config = run.model if start is None else start.config
-        per = config.images_per_batch
-        rule = f"batch and test_images must be multiples of {per}, the images that fill whole groups"
-        require(run.batch % per == 0 and run.test_images % per == 0, rule, B=run.batch, test_images=run.test_images)
+    def __init__(self, run: DigitRun, start: VMoE | None, device: torch.device) -> None:
         seed = int(stream(run.seed, run.trial, "vmoe/weights").integers(2**62))
-        self.model = (VMoE(config, seed) if start is None else with_head(start, run.task.classes)).to(self.device)
+        config = run.model if start is None else start.config
+        self.model = (VMoE(config, seed) if start is None else with_head(start, run.task.classes)).to(device)
+        super().__init__([run.trial], self.model.embedding.kernel.detach().new_zeros(()))
+        self.run, self.test = run, self._there(run.test)
         self._data = stream(run.seed, run.trial, "vmoe/train")
         self._noise = Generator().manual_seed(int(stream(run.seed, run.trial, "vmoe/noise").integers(2**62)))
         parameters = self.model.parameters()
@@ -130,79 +129,88 @@ class Training(TrialProgress):
             if run.optimizer == "sgd"
             else Adam(parameters, run.learning_rate, run.weight_decay, decoupled=True)
         )
-        self._dtype = self.model.embedding.kernel.dtype
-        self._loss = torch.full((), math.nan, device=self.device, dtype=self._dtype)  # of the last step
-        self._sound = torch.ones((), dtype=torch.bool, device=self.device)  # whether every loss was finite
-        self._captured_step: CapturedStep | None = None
+        self.loss.fill_(torch.nan)
         self._norms = self._router_norms()
 
-    def snapshots(self) -> Iterator[Snapshot]:
-        """Yields step 0, every `record_every` steps, and the end; step 0 and the end are tested."""
-        return on_one_thread(self._snapshots(), self.device)
-
-    def _snapshots(self) -> Iterator[Snapshot]:
-        test = self._there(self.run.test)
-        for number in itertools.count():
-            self.finished[:] = self.diverged | (self.step >= self.run.steps)
-            self._measure(test if number % self.run.test_every == 0 or self.finished.all() else None)
-            yield self.snapshot(self._origin(), {"block": list(self.model.config.layers)})
-            if self.finished.all():
-                return
-            for _ in range(min(self.run.record_every, self.run.steps - self.step)):
-                stop_if_unwanted()
-                self._advance()
-            self.steps[:] = self.step
-            self.diverged[:] |= not self._sound
-
     def _there(self, images: Labelled) -> Labelled:
-        return Labelled(images.images.to(self.device, self._dtype), images.labels.to(self.device))
+        return Labelled(images.images.to(self.like.device, self.like.dtype), images.labels.to(self.like.device))
 
-    def _advance(self) -> None:
-        """Takes a step, of which nothing is read."""
-        run = self.run
-        self._optimizer.learning_rate = run.learning_rate * schedule(self.step, run.steps, run.warm_up)
-        images, labels = run.task.sample(run.batch, "train", self._data)
-        noise = self.model.noise(run.batch, self._noise).values()
-        floating = [to_device(values, self.device, self._dtype) for values in (images, *noise)]
-        given = [floating[0], to_device(labels, self.device), *floating[1:]]
-        if self._captured_step is None:
-            changed = changed_by([self._optimizer], self.model)
-            self._captured_step = CapturedStep(self._update, (*changed, self._loss, self._sound), given)
-        self._captured_step(*given)
-        self.step += 1
+    @property
+    def changed(self) -> list[Tensor]:
+        return changed_by([self._optimizer], self.model)
 
-    def _update(self, images: Tensor, labels: Tensor, *noise: Tensor) -> None:
+    def inputs(self, steps: int) -> Iterator[tuple[Tensor, ...]]:
+        """Yields the images and labels of each step, and the noise of its routers; sets the learning rate."""
+        run, device = self.run, self.like.device
+        for step in range(self.done, self.done + steps):
+            self._optimizer.learning_rate = run.learning_rate * schedule(step, run.steps, run.warm_up)
+            images, labels = run.task.sample(run.batch, "train", self._data)
+            noise = self.model.noise(run.batch, self._noise).values()
+            first, *others = (to_device(values, device, self.like.dtype) for values in (images, *noise))
+            yield first, to_device(labels, device), *others
+
+    def step(self, images: Tensor, labels: Tensor, *noise: Tensor) -> None:  # type: ignore[override]
         model = self.model
         output = model.run(images, dict(zip(model.mixtures(), noise, strict=True)))
         entropy = functional.cross_entropy(output.logits, labels.repeat_interleave(model.config.members))
         gradients = torch.autograd.grad(entropy + output.loss, self._optimizer.parameters, allow_unused=True)
         self._optimizer.step(clipped(gradients, self.run.clip))
-        self._loss.copy_(entropy.detach())
-        self._sound &= self._loss.isfinite()
+        self.active &= entropy.detach().isfinite()
+        self.loss.copy_(torch.where(self.active, entropy.detach(), torch.nan))
 
-    def _measure(self, test: Labelled | None) -> None:
-        """Records the loss and the routers, and what the test images show unless they are left out."""
-        norms = self._router_norms()
-        found, received = math.nan, np.full(norms.shape, math.nan)
-        if test is not None:
-            found, shares = tested(self.model, test)
-            received = np.stack([shares[block] for block in self.model.config.layers])
-        self.record({
-            "test_accuracy": np.array([found]),
-            "train_loss": np.array([float(self._loss)]),
-            "received": received[None],
-            "norm_change": (norms - self._norms)[None],
-        })  # fmt: skip
+    def online(self) -> dict[str, Tensor]:
+        return {"train_loss": self.loss, "norm_change": (self._router_norms() - self._norms)[None]}
 
-    def _router_norms(self) -> np.ndarray:
+    def measure(self, whole: bool) -> dict[str, Tensor]:
+        accuracy, shares = tested(self.model, self.test)
+        received = np.stack([shares[block] for block in self.model.config.layers])
+        return {"test_accuracy": torch.tensor([accuracy]), "received": torch.as_tensor(received)[None]}
+
+    def _router_norms(self) -> Tensor:
         """The norms of the routers (block, expert), 0 for pruned experts."""
-        norms = np.zeros((len(self.model.config.layers), self.model.config.num_experts))
-        for row, block in zip(norms, self.model.config.layers, strict=True):
+        config = self.model.config
+        norms = torch.zeros(len(config.layers), config.num_experts, dtype=torch.float64)
+        for row, block in zip(norms, config.layers, strict=True):
             own = weights_of(self.model, block, self.model).own_routers[0]
-            row[list(self.model.config.kept_in(block))] = own.norm(dim=-1).cpu().numpy()
+            row[list(config.kept_in(block))] = own.detach().norm(dim=-1).cpu().double()
         return norms
 
-    def _origin(self) -> dict[str, Any]:
+
+class Training(training.Training[Learner]):
+    """One trial of a run in training.
+
+    A model in float64 trains in float64, a new one in float32.
+
+    Args:
+      run: the training.
+      start: the model to start from; a new one when None. Its head is replaced where the classes differ.
+
+    Attributes:
+      model: in training.
+
+    Raises:
+      ValueError: the images of a batch or of the test do not fill whole groups, or torch knows no such device.
+      RuntimeError: the device is not present.
+    """
+
+    must_be_finite = ()  # the loss of the last batch has no value at the first Snapshot
+
+    def __init__(self, run: DigitRun, start: VMoE | None = None) -> None:
+        per = (run.model if start is None else start.config).images_per_batch
+        rule = f"batch and test_images must be multiples of {per}, the images that fill whole groups"
+        require(run.batch % per == 0 and run.test_images % per == 0, rule, B=run.batch, test_images=run.test_images)
+        device = choose(run.device, run.numbers_per_step)
+        super().__init__(run, MEASURES, (Learner(run, one, device) for one in [start]), device)
+
+    @property
+    def model(self) -> VMoE:
+        return self.learners[0].model
+
+    @property
+    def coords(self) -> dict[str, list[int]]:
+        return {"block": list(self.model.config.layers)}
+
+    def made_by(self, **about: Any) -> dict[str, Any]:
         run = self.run
         config = run.model_dump(mode="json")
         call = f"Training({run.code()})"
