@@ -26,7 +26,7 @@ from moe_lab.patch_routing import fixed_learners, grid_points, learner
 NAME = "second"
 CAPTURING = "operation not permitted when stream is capturing"
 _INDEXED = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index"}
-_WAITS = {
+WAITS = {
     *("_local_scalar_dense", "equal", "nonzero", "masked_select", "bincount", "repeat_interleave", "_linalg_eigh"),
     *("_unique2", "unique_consecutive", "unique_dim", "_linalg_check_errors", "_linalg_svd", "linalg_lstsq"),
 }
@@ -133,7 +133,7 @@ class SecondDevice(TorchDispatchMode):
             )
         chooses = any(index.dtype in (torch.bool, torch.uint8) for index in indices)
         sends = capturing and any(index.device.type == "cpu" for index in indices)
-        if devices and (name in _WAITS or chooses or sends):
+        if devices and (name in WAITS or chooses or sends):
             self._wait(name)
 
     def _wait(self, name: str) -> None:

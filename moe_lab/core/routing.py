@@ -224,6 +224,11 @@ def sorted_patches(scores: Num[Tensor, "*rows n"]) -> Int[Tensor, "*rows n"]:
 # --- gates ------------------------------------------------------------------------------------------------------------
 
 
+def one_hot(labels: Int[Tensor, "*rows"], kinds: int) -> Bool[Tensor, "*rows kinds"]:
+    """Marks the kind of each label. Unlike `torch.nn.functional.one_hot` it reads no number on the device."""
+    return labels[..., None] == torch.arange(kinds, device=labels.device)
+
+
 def softmax_among(scores: Scores, mask: Mask) -> Scores:
     """Computes the softmax over the scores in the mask, 0 elsewhere, whatever the scores are there.
 

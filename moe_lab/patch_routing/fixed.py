@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from moe_lab.core.routing import one_hot
 from moe_lab.patch_routing.loss import Loss, loss_of, relu_slope
 
 
@@ -103,7 +104,7 @@ def router_direction(
       patch_sums: sum_j x^(j) of every sample.
       classes: c, even.
     """
-    member = torch.nn.functional.one_hot(labels, classes).to(patch_sums.dtype)
+    member = one_hot(labels, classes).to(patch_sums.dtype)
     sums = member.mT @ patch_sums  # (T, c, d)
     pairs = sums.unflatten(1, (classes // 2, 2))
     pair_sizes = member.sum(1).unflatten(1, (classes // 2, 2)).sum(2)[..., None]

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from moe_lab.core.graphs import on_accelerator
-from moe_lab.core.routing import sorted_patches
+from moe_lab.core.routing import one_hot, sorted_patches
 from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing.batch import Rows
 from moe_lab.patch_routing.data import ROLES, Samples
@@ -166,7 +166,7 @@ class SeparateLearner(_FixedLearner):
                 self.places = places
                 self.rank = (order == data.signal[groups][..., None, None]).to(torch.int8).argmax(-1)
                 roles = data.roles[groups].unsqueeze(2).expand(-1, -1, setting.classes, -1).gather(-1, places)
-                kinds = torch.nn.functional.one_hot(roles, len(ROLES)).to(setting.dtype)
+                kinds = one_hot(roles, len(ROLES)).to(setting.dtype)
                 self.load = kinds.mean(1).cumsum(2)  # (sources, k, l, roles), for every l at once
         self._initialize(rows, setting.classes)
 
@@ -210,7 +210,7 @@ class SeparateLearner(_FixedLearner):
     def routing(self, counts: RoutingCounts) -> dict[str, Tensor]:
         classes = self.setting.classes
         received = (self.rank[self.source] < self.patches_per_expert[:, None, None]).to(self.setting.dtype)  # (T, N, k)
-        member = torch.nn.functional.one_hot(self.test.labels[self.group], classes).to(self.setting.dtype)
+        member = one_hot(self.test.labels[self.group], classes).to(self.setting.dtype)
         expert_coverage = received.mT @ member / member.sum(1, keepdim=True)
         present = torch.ones(len(self.group), classes, dtype=torch.bool, device=self.setting.device)
         routers = self.routers[self.source]

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from moe_lab.core.routing import one_hot
 from moe_lab.core.snapshots import Measure
 from moe_lab.patch_routing.data import ROLES
 from moe_lab.patch_routing.routed import RoutedPass
@@ -91,7 +92,7 @@ class RoutingCounts:
         received = now.mask.gather(-1, at)[..., 0].to(gates.dtype)
         gate = gates.gather(-1, at)[..., 0] * received
         largest = received * (gate >= gates.amax(-1)).to(gates.dtype)
-        member = torch.nn.functional.one_hot(labels, classes).to(gates.dtype)  # (T, b, c)
+        member = one_hot(labels, classes).to(gates.dtype)  # (T, b, c)
         self.samples += member.sum(1, keepdim=True)
         self.received += received @ member
         self.largest += largest @ member

@@ -23,6 +23,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.origins import origin
+from moe_lab.core.routing import one_hot
 from moe_lab.core.trials import device_labels, on_one_thread
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.data import DISTRACTOR, SIGNAL, PatternTask, Samples
@@ -60,7 +61,7 @@ def pulls_of(
     loss = loss_of(forward.outputs, labels)
     against_mean = forward.patch_outputs - forward.expert_outputs[..., None]
     slope = (loss.slope[:, :, None, :, None] * forward.gates[:, None] * against_mean).sum(1)  # dL/d<w_s, x^(j)>
-    belongs = torch.nn.functional.one_hot(patterns, len(PATTERNS)).to(patches.dtype)
+    belongs = one_hot(patterns, len(PATTERNS)).to(patches.dtype)
     pulls = -torch.einsum("tkbn,tbnp,tbnd->tkpd", slope, belongs, patches) / patches.shape[1]
     kept = torch.einsum("tkbn,tbnp->tkp", forward.mask.to(patches.dtype), belongs) / patches.shape[1]
     return pulls, kept, loss

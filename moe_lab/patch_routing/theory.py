@@ -17,6 +17,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
+from moe_lab.core.routing import one_hot
 from moe_lab.patch_routing.data import SIGNAL, PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 
@@ -180,7 +181,7 @@ def closer(
     products = patches @ class_patterns.T.to(patches.dtype)
     largest_two = products.topk(2, dim=-1)
     is_closer = (largest_two.values[..., 0] - largest_two.values[..., 1]) > threshold
-    closest = torch.nn.functional.one_hot(largest_two.indices[..., 0], len(class_patterns)).bool()
+    closest = one_hot(largest_two.indices[..., 0], len(class_patterns))
     return closest & is_closer.unsqueeze(-1)
 
 

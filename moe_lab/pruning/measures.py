@@ -80,7 +80,7 @@ def evaluate(weights: Weights, samples: Samples, model: TokenMoE, task: TokenTas
     for begin in range(0, len(samples), size):
         block = samples.only(begin, min(begin + size, len(samples)))
         memory = scratch("counts", samples.labels, weights.trials * task.patterns * min(size, len(samples)))
-        routed = route(weights, block.counts(memory), model, scratch=scratch)
+        routed = route(weights, block.counts(memory), model, wide, scratch)
         plus, minus = (routed.gate_of(pattern) for pattern in task.specific)
         parts.append((weights.signs[:, None] * routed.outputs(sums), plus, minus))
     votes, plus, minus = (torch.cat(part, dim=2) for part in zip(*parts, strict=True))
@@ -96,12 +96,12 @@ def measure(
       before: the initial routers of the same experts.
       evaluation: `evaluate` on the test samples.
     """
-    routers, half = weights.own_routers, int((weights.signs > 0).sum())
+    routers, votes_plus = weights.own_routers, weights.signs > 0
     norm = torch.linalg.vector_norm(routers, dim=2)
 
     def halves(plus: Tensor, minus: Tensor) -> Tensor:
         """Joins the values for o_1 of the experts that vote + and the values for o_2 of the others."""
-        return torch.cat((plus[:, :half], minus[:, half:]), dim=1)
+        return torch.where(votes_plus.view(-1, *[1] * (plus.ndim - 2)), plus, minus)
 
     first, second = ((evaluation.labels == sign)[:, None] for sign in (1, -1))  # samples that contain o_1, o_2
     least = 1 / model.top - 1e-9

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-import torch
 from jaxtyping import Float, Int, Num
 from torch import Tensor
 
+from moe_lab.core.routing import one_hot
 from moe_lab.core.snapshots import Measure
 from moe_lab.routers import balance
 
@@ -75,7 +75,7 @@ def counted(
       labels, clusters: y and k.
       kinds: K.
     """
-    member = torch.nn.functional.one_hot(clusters, kinds).to(every.dtype)  # (T, N, K)
+    member = one_hot(clusters, kinds).to(every.dtype)  # (T, N, K)
     right = (labels * output > 0).to(every.dtype)
     dispatch = (chosen @ member).mT
     samples = member.sum(1)

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from moe_lab.core.config import require
+from moe_lab.core.routing import one_hot
 from moe_lab.routers.balance import switch_loss
 
 
@@ -144,17 +145,12 @@ class MixtureNetwork(nn.Module):
         The host waits for an accelerator here, once: how many images an expert has decides the shapes of all that
         follows.
         """
-        counts = sent_to(expert, len(self.experts)).sum(0).tolist()
+        counts = one_hot(expert, len(self.experts)).sum(0).tolist()
         parts = expert.argsort(stable=True).split(counts)
         return [(m, rows) for m, rows in enumerate(parts) if len(rows)]
 
 
-def sent_to(expert: Int[Tensor, " B"], experts: int) -> Bool[Tensor, "B M"]:
-    """Whether an image goes to each expert. Unlike `functional.one_hot` it reads no number on the device."""
-    return expert[:, None] == torch.arange(experts, device=expert.device)
-
-
 def balance_loss(scores: Float[Tensor, "B M"], expert: Int[Tensor, " B"]) -> Tensor:
     """Computes M times the sum over experts of share of images times mean gate: 1 where all are alike."""
-    load = sent_to(expert, scores.shape[1]).to(scores.dtype).mean(0, keepdim=True)
+    load = one_hot(expert, scores.shape[1]).to(scores.dtype).mean(0, keepdim=True)
     return switch_loss(load, scores.softmax(1).mean(0, keepdim=True)).value[0]

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 
 from moe_lab.core.graphs import on_accelerator, to_device
 from moe_lab.core.optimizers import Adam, Optimizer, Sgd, changed_by
+from moe_lab.core.routing import one_hot
 from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.core.trials import stream
 from moe_lab.routers.balance import dispatch_entropy
 from moe_lab.vision.rotation.data import Samples
 from moe_lab.vision.rotation.model import Mixture, Model, ResNet18, SmallCNN
-from moe_lab.vision.rotation.network import Dispatched, MixtureNetwork, balance_loss, sent_to
+from moe_lab.vision.rotation.network import Dispatched, MixtureNetwork, balance_loss
 from moe_lab.vision.rotation.run import Run, Task
 from moe_lab.vision.run import TRAINING_MEASURES, Learner, Training, cross_entropy, in_parts
 
@@ -133,7 +134,7 @@ class TurnLearner(Learner):
         changing = [part.detach() for part in (*self.optimizers[0].parameters, *self.optimizers[0].state)]
         before = [part.clone() for part in changing]
         yield
-        used = sent_to(expert, len(self.parts)).any(0)
+        used = one_hot(expert, len(self.parts)).any(0)
         for place, (now, was) in enumerate(zip(changing, before, strict=True)):
             now.copy_(torch.where(used[place // each % len(self.parts)], now, was))
 

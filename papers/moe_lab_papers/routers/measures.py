@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import xarray as xr
 
+from moe_lab.core.routing import one_hot
 from moe_lab.core.trials import stream
 from moe_lab.routers.balance import load_of, switch_loss
 
@@ -26,7 +27,7 @@ def least_switch_loss(trials: int, tries: int, samples: int = 6, experts: int = 
     for trial in range(trials):
         scores = stream(seed, trial, "switch loss").standard_normal((tries, experts, samples))
         gates = torch.from_numpy(scores).softmax(1)
-        chosen = torch.nn.functional.one_hot(gates.argmax(1), experts).mT.to(gates)
+        chosen = one_hot(gates.argmax(1), experts).mT.to(gates)
         load = load_of(chosen)
         loss = switch_loss(load, gates.mean(2)).value
         best = int(loss.argmin())

@@ -1,0 +1,85 @@
+"""No step, rule or measure of a learner reads a number: each can be captured as a graph, or recorded for a page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from moe_lab.core.graphs import as_on_accelerator
+from moe_lab.core.training import Learner, Training
+from moe_lab.recovery import gridlock
+from tests.second_device import WAITS
+from tests.trainings.cases import Case, each
+from tests.trainings.test_contract import MEMBERS, TRIALS
+
+BY_LEARNERS = {name: case for name, case in MEMBERS.items() if case.train is not gridlock.train}
+"""EM of gridlock2019 has no learner: its iterations end one another by their result."""
+PARTS = ("step", "end_trials", "online", "measure")
+
+
+class Reads(TorchDispatchMode):
+    """Counts operations whose result is a number, or has a shape that depends on numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        places = args[1] if name.startswith("index") and len(args) > 1 else ()
+        chooses = isinstance(places, list | tuple) and any(
+            isinstance(place, torch.Tensor) and place.dtype == torch.bool for place in places
+        )
+        if name in WAITS or chooses:
+            self.found[name] += 1
+        return func(*args, **(kwargs or {}))
+
+
+def watched(kind: type[Learner], name: str, calls: Counter[str], reads: Counter[str]) -> Callable[..., Any]:
+    method = getattr(kind, name)
+
+    def call(learner: Learner, *given: Any) -> Any:
+        with Reads() as mode:
+            result = method(learner, *given)
+        calls[name] += 1
+        reads.update({f"{name}: {what}": count for what, count in mode.found.items()})
+        return result
+
+    return call
+
+
+@each(BY_LEARNERS)
+def test_a_learner_reads_no_number_on_an_accelerator(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, reads = Counter[str](), Counter[str]()
+    begin, watching = Training.snapshots, set[type[Learner]]()
+
+    def snapshots(training: Any) -> Any:
+        for kind in {type(learner) for learner in training.learners} - watching:
+            watching.add(kind)
+            for name in PARTS:
+                monkeypatch.setattr(kind, name, watched(kind, name, calls, reads))
+        return begin(training)
+
+    monkeypatch.setattr(Training, "snapshots", snapshots)
+    with as_on_accelerator():
+        case.snapshots(trials=TRIALS)
+    assert not reads
+    assert calls["step"] and calls["measure"] and calls["online"]
+
+
+def test_what_reads_is_found() -> None:
+    flags = torch.tensor([True, False])
+    with Reads() as mode:
+        flags.any().item()
+        torch.nn.functional.one_hot(torch.tensor([0, 1]), 2)
+        flags[flags]
+    assert mode.found["_local_scalar_dense"] > 1 and mode.found["index"] == 1
