@@ -30,15 +30,15 @@ from benchmarks.specialization import TRIALS as SWITCH_TRIALS
 from benchmarks.specialization import PlainLoop, learner, whole
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.snapshots import final
-from moe_lab.patch_routing import JointMoE, Run, SeparateMoE
+from moe_lab.patch_routing import JointMoE, PatchRun, SeparateMoE
 from moe_lab.patch_routing import learner as patch_learner
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map, phase_map_stream
-from moe_lab.patch_routing.training import Training
+from moe_lab.patch_routing.training import PatchTraining
 from moe_lab.specialization import SwitchMoE, train_run
 from moe_lab_papers.pruning2024.vmoe.training import DigitRun
-from moe_lab_papers.pruning2024.vmoe.training import Training as VMoETraining
+from moe_lab_papers.pruning2024.vmoe.training import PatchTraining as VMoETraining
 
 DATA = Path(os.environ.get("MOE_LAB_DATA", Path(__file__).parents[2] / "shared" / "data")) / "mnist-t10k"
 
@@ -151,7 +151,7 @@ def in_flight(sizes: Sizes) -> list[Result]:
     """A step of all trainings of one N, whose parts of about the same l have a stream each, against one stream."""
     task, count = make_task(sizes.source, root=sizes.root), max(sizes.samples)
     runs = [
-        Run(
+        PatchRun(
             model=SeparateMoE(patches_per_expert=kept),
             task=task,
             samples=count,
@@ -171,7 +171,7 @@ def in_flight(sizes: Sizes) -> list[Result]:
     seconds, parts = [], 0
     for way in (patch_learner.concurrently, in_turn):
         with patch.object(patch_learner, "concurrently", way):
-            rows = Training(runs, drawn).learner
+            rows = PatchTraining(runs, drawn).learner
             seconds.append(_clock(lambda rows=rows: rows.advance(1), sizes))  # type: ignore[misc]
             parts = len(rows.parts(runs[0].model.batch_size))
     note = f"{parts} parts of {len(runs) * sizes.trials} trainings, one after another over side by side"
@@ -193,7 +193,7 @@ def _plain_trainings(sizes: Sizes) -> Iterator[float]:
 
 def joint_step(sizes: Sizes, peak: float) -> list[Result]:
     """A step of many joint trainings, their orders drawn on the host."""
-    run = Run(
+    run = PatchRun(
         model=JointMoE(),
         task=make_task(sizes.source, root=sizes.root),
         samples=max(sizes.samples),
@@ -202,7 +202,7 @@ def joint_step(sizes: Sizes, peak: float) -> list[Result]:
         record_every=10**9,
         device=sizes.device,
     )
-    rows = Training([run], samples_of([run])).learner
+    rows = PatchTraining([run], samples_of([run])).learner
     seconds = _clock(lambda: rows.advance(1), sizes)
     samples = rows.order.next()
     note = f"{sizes.rows} trainings at once"

@@ -14,17 +14,17 @@ from torch import Tensor
 from benchmarks import plain_tokens as plain
 from benchmarks.measure import Result, in_turns, ratio
 from moe_lab.core.snapshots import final
-from moe_lab.pruning import FineTuned, PlantedStart, Run, TokenMoE, TokenTask, fine_tune, train_run
+from moe_lab.pruning import FineTuned, PlantedStart, TokenMoE, TokenRun, TokenTask, fine_tune, train_run
 from moe_lab.pruning.data import SampleStream
 from moe_lab.pruning.figures import CRITERIA
 from moe_lab.pruning.layer import Layer, inference_seconds
-from moe_lab.pruning.learner import Learner, group_size, start_weights
+from moe_lab.pruning.learner import TokenLearner, group_size, start_weights
 from moe_lab_widgets.labs.pruning_knobs import KNOBS
 from moe_lab_widgets.labs.pruning_record import record_every, run_of
 
 TRIALS, SEED = 8, 0
 CPU = torch.device("cpu")
-EXPERT_CHOICE = Run(model=TokenMoE(), task=TokenTask(), trials=TRIALS, seed=SEED, device="cpu")
+EXPERT_CHOICE = TokenRun(model=TokenMoE(), task=TokenTask(), trials=TRIALS, seed=SEED, device="cpu")
 TOKEN_CHOICE = EXPERT_CHOICE.replace(
     model=TokenMoE(routing="token-choice", top=2), start=PlantedStart(others_neurons=0.02)
 )
@@ -46,7 +46,7 @@ def run(tiny: bool = False) -> list[Result]:
 
 
 def steps(
-    name: str, run: Run, gathered: plain.Outputs, everywhere: plain.Outputs, *, calls: int, rounds: int
+    name: str, run: TokenRun, gathered: plain.Outputs, everywhere: plain.Outputs, *, calls: int, rounds: int
 ) -> Iterator[Result]:
     """CPU milliseconds of a step per trial: the engine's trials in groups, as in a run, and autograd on one trial.
 
@@ -76,7 +76,7 @@ def steps(
 class Given:
     """The engine's step, on samples that are drawn already; their counting included."""
 
-    def __init__(self, run: Run, trials: range) -> None:
+    def __init__(self, run: TokenRun, trials: range) -> None:
         self.learner = learner(run, trials)
         self.samples = SampleStream(run.task, trials=trials, seed=SEED).sample(run.batch)
         self.room = torch.empty(len(trials) * run.task.patterns * run.batch)
@@ -88,23 +88,23 @@ class Given:
 class Drawn:
     """The engine's step as a run takes it: fresh samples in portions."""
 
-    def __init__(self, run: Run, trials: range) -> None:
+    def __init__(self, run: TokenRun, trials: range) -> None:
         self.learner = learner(run, trials)
 
     def __call__(self) -> None:
         self.learner.advance(1)
 
 
-def learner(run: Run, trials: range) -> Learner:
+def learner(run: TokenRun, trials: range) -> TokenLearner:
     """Some trials of a run at their start."""
     weights = start_weights(run, trials, CPU, torch.float32)
-    return Learner(weights, run.model, run.task, trials=trials, seed=SEED, batch=run.batch)
+    return TokenLearner(weights, run.model, run.task, trials=trials, seed=SEED, batch=run.batch)
 
 
 class Dense:
     """Autograd on the vectors of trial 0: the same samples and first weights."""
 
-    def __init__(self, run: Run, outputs: plain.Outputs) -> None:
+    def __init__(self, run: TokenRun, outputs: plain.Outputs) -> None:
         self.model, self.outputs = run.model, outputs
         self.patterns = run.task.vectors([0], SEED)[0].float()
         weights = start_weights(run, [0], CPU, torch.float32)
@@ -117,7 +117,7 @@ class Dense:
         rates = self.model.learning_rate, self.model.router_learning_rate
         self.at = plain.step(self.at, self.tokens, self.labels, self.model.top, *rates, self.outputs)
 
-    def check(self, learner: Learner) -> None:
+    def check(self, learner: TokenLearner) -> None:
         """Trial 0 of the engine is where this one is.
 
         Raises:

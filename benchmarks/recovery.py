@@ -15,16 +15,18 @@ from torch import Tensor
 from benchmarks import plain_mixture as plain
 from benchmarks.measure import Result, in_turns, ratio
 from moe_lab.recovery import MixtureTask, measures
-from moe_lab.recovery.data import Samples
+from moe_lab.recovery.data import MixtureSamples
 from moe_lab.recovery.em import State
-from moe_lab.recovery.gridlock import JointEM, Run, Spectral
+from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral
 from moe_lab.recovery.gridlock.spectral import power_starts
 from moe_lab.recovery.gridlock.training import recover, samples_of, states
 from moe_lab.recovery.initialization import random_state
 
 SEED = 0
-TABLE_2 = Run(model=Spectral(joint_iterations=0), task=MixtureTask(), samples=2000, trials=20, seed=SEED, device="cpu")
-FIGURE_3 = Run(
+TABLE_2 = MixtureRun(
+    model=Spectral(joint_iterations=0), task=MixtureTask(), samples=2000, trials=20, seed=SEED, device="cpu"
+)
+FIGURE_3 = MixtureRun(
     model=JointEM(iterations=30),
     task=MixtureTask(experts=3, noise=0.5),
     samples=8000,
@@ -44,7 +46,7 @@ def run(tiny: bool = False) -> list[Result]:
 # --- all trials at once, and one by one -------------------------------------------------------------------------------
 
 
-def spectral(of: Run, rounds: int = 9) -> list[Result]:
+def spectral(of: MixtureRun, rounds: int = 9) -> list[Result]:
     """Table 2's spectral method: 20 trials of k=2 d=10 n=2000, power iterations and 5 EM steps of the gates."""
     samples = samples_of(of)
     rivals: dict[str, Callable[[], Any]] = {
@@ -72,7 +74,7 @@ def spectral(of: Run, rounds: int = 9) -> list[Result]:
     ]
 
 
-def joint(of: Run, rounds: int = 5) -> list[Result]:
+def joint(of: MixtureRun, rounds: int = 5) -> list[Result]:
     """Figure 3's joint EM: 10 trials of k=3 d=10 n=8000, 30 iterations."""
     samples = samples_of(of)
     rivals: dict[str, Callable[[], Any]] = {
@@ -88,13 +90,13 @@ def joint(of: Run, rounds: int = 5) -> list[Result]:
     ]
 
 
-def end(of: Run, samples: Samples) -> State:
+def end(of: MixtureRun, samples: MixtureSamples) -> State:
     """The engine's final parameters."""
     *_, (_, _, state) = states(of, samples, watch=False)
     return state
 
 
-def spectral_loop(of: Run, samples: Samples, method: plain.Power) -> State:
+def spectral_loop(of: MixtureRun, samples: MixtureSamples, method: plain.Power) -> State:
     """The same by a loop over trials."""
     assert isinstance(of.model, Spectral)
     model, sigma, drawn = of.model, of.task.noise, (of.task, of.trial_numbers, of.seed, samples.x)
@@ -106,7 +108,7 @@ def spectral_loop(of: Run, samples: Samples, method: plain.Power) -> State:
     return State(*(torch.stack(part) for part in zip(*found, strict=True)))
 
 
-def joint_loop(of: Run, samples: Samples) -> State:
+def joint_loop(of: MixtureRun, samples: MixtureSamples) -> State:
     """The same by a loop over trials."""
     assert isinstance(of.model, JointEM)
     begin = random_state(of.task, of.trial_numbers, of.seed, samples.x)
@@ -150,7 +152,7 @@ def large(dimension: int, samples_drawn: int) -> None:
     import time
 
     torch.set_num_threads(1)
-    of = Run(
+    of = MixtureRun(
         model=Spectral(gate_iterations=0, joint_iterations=0),
         task=MixtureTask(experts=5, dimension=dimension),
         samples=samples_drawn,

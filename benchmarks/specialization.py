@@ -14,7 +14,7 @@ from benchmarks import plain_switch as plain
 from benchmarks.measure import Result, in_turns, ratio
 from moe_lab.core.snapshots import final
 from moe_lab.core.trials import stream
-from moe_lab.specialization import ClusterTask, Run, SwitchMoE, train_run
+from moe_lab.specialization import ClusterRun, ClusterTask, SwitchMoE, train_run
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.learners import MixtureLearner
 from moe_lab_widgets import SpecializationLab
@@ -90,7 +90,7 @@ def learner(
     samples: int = SAMPLES,
 ) -> MixtureLearner:
     """The engine as a run has it."""
-    run = Run(
+    run = ClusterRun(
         model=model,
         task=TASK,
         samples=samples,
@@ -172,9 +172,9 @@ class Limit(Products):
 # --- trainings ------------------------------------------------------------------------------------------------------
 
 
-def whole(device: str, samples: int = SAMPLES, trials: int = TRIALS) -> Run:
+def whole(device: str, samples: int = SAMPLES, trials: int = TRIALS) -> ClusterRun:
     """Ten trials of setting 1 to the end, measured there."""
-    return Run(
+    return ClusterRun(
         model=SwitchMoE(),
         task=TASK,
         samples=samples,

@@ -21,7 +21,7 @@ nb_ipywidgets_js = {}
 html_math_renderer = "mathml"
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
-suppress_warnings = ["misc.highlighting_failure", "ref.python"]  # the latter: every room has a Run
+suppress_warnings = ["misc.highlighting_failure", "ref.python"]  # the latter: rooms have functions of one name
 
 # The reference: docstrings have Google's sections; those with declared parameters have names of their own.
 napoleon_custom_sections = [("Settings", "params_style"), ("Parameters", "params_style"), ("Variants", "params_style")]

@@ -53,7 +53,7 @@ import pandas as pd
 import torch
 
 from moe_lab import exercises
-from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask, figures, fine_tune, plots, theory
+from moe_lab.pruning import PlantedStart, TokenMoE, TokenRun, TokenTask, figures, fine_tune, plots, theory
 from moe_lab_widgets import PruningLab, predict
 
 SEED = 0
@@ -195,7 +195,7 @@ prediction_repair.seen(
 # You can see all three in one layer after 110 steps. Experts are sorted by $\Delta_s$:
 
 # %%
-planted = fine_tune(Run(model=TokenMoE(), task=task, seed=SEED))
+planted = fine_tune(TokenRun(model=TokenMoE(), task=task, seed=SEED))
 found = theory.evidence(planted, trial=0)
 columns = ["router_norm", "norm_change", "proficiency", "gate", "own_sum"]
 table = pd.DataFrame({name: found.after[name] for name in columns}, index=[f"expert {s}" for s in range(1, 21)])

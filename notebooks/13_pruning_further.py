@@ -59,8 +59,8 @@ from moe_lab.pruning import (
     BranchStart,
     PlantedStart,
     RandomStart,
-    Run,
     TokenMoE,
+    TokenRun,
     TokenTask,
     figures,
     fine_tune,
@@ -119,7 +119,7 @@ prediction.seen(outcome, "It keeps some experts that only turned away from anoth
 
 # %%
 task = TokenTask()
-branches = fine_tune(Run(model=TokenMoE(), task=task, start=BranchStart(), trials=4, seed=SEED))
+branches = fine_tune(TokenRun(model=TokenMoE(), task=task, start=BranchStart(), trials=4, seed=SEED))
 change, moved = (branches.scores(name).numpy() for name in ("router-norm-change", "router-difference-norm"))
 ours = pd.DataFrame([theory.kinds(branches, trial) for trial in range(4)]).to_numpy() == "important"
 figure, panel = plt.subplots(figsize=(7, 4), facecolor=theme.PAPER, layout="constrained")
@@ -314,7 +314,9 @@ exercises.check_pruned_output(pruned_output)
 # $\frac{1}{2} \log l = .8$:
 
 # %%
-close = fine_tune(Run(model=TokenMoE(), task=task, start=PlantedStart(others_norm=0.4), trials=2, seed=SEED))
+close = fine_tune(
+    TokenRun(model=TokenMoE(), task=task, start=PlantedStart(others_norm=0.4), trials=2, seed=SEED)
+)
 for finding in (
     *theory.lemma_4_1(close),
     *theory.lemma_4_2(close),
@@ -329,7 +331,7 @@ for finding in (
 # that do not meet the assumptions, such as that of notebook 05:
 
 # %%
-planted = fine_tune(Run(model=TokenMoE(), task=task, seed=SEED))
+planted = fine_tune(TokenRun(model=TokenMoE(), task=task, seed=SEED))
 print(theory.theorem_4_3(close, criterion="router-magnitude"), "\n")
 print(theory.theorem_4_3(planted))
 print(theory.theorem_4_3(planted, criterion="router-magnitude"))
@@ -348,7 +350,7 @@ for finding in theory.conditions(planted, later_steps=60):
 
 # %%
 recipe = {"start": RandomStart(), "batch": 100, "steps": 300, "seed": SEED, "trials": 8}
-scratch = fine_tune(Run(model=TokenMoE(router_learning_rate=0.01), task=task, **recipe))
+scratch = fine_tune(TokenRun(model=TokenMoE(router_learning_rate=0.01), task=task, **recipe))
 for finding in (*theory.lemma_4_2(scratch, trial=1), theory.theorem_4_3(scratch, trial=1)):
     print("trial 1,", finding)
 print("trial 7,", theory.theorem_4_3(scratch, trial=7))

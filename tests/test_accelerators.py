@@ -192,10 +192,10 @@ def test_a_dropped_owner_of_a_captured_step_is_freed_at_once() -> None:
 
 def test_what_stands_between_captured_steps_waits_for_nothing() -> None:
     with second_device() as device:
-        run = patch_routing.Run(
+        run = patch_routing.PatchRun(
             model=PATCH_MODELS["joint"], task=PATTERNS, trials=4, **{**PATCHES, "device": device.name}
         )
-        learner = patch_training.Training([run], samples_of([run])).learner
+        learner = patch_training.PatchTraining([run], samples_of([run])).learner
         steps = learner.until_rule()
         learner.advance(steps)
         learner.active[2] = False
@@ -223,7 +223,9 @@ def test_numbers_drawn_ahead_are_those_drawn_step_by_step(ahead: int, monkeypatc
 
 def test_a_network_that_diverges_ends_after_the_same_step_on_an_accelerator() -> None:
     ends, task = [], TurnTask()
-    run = rotation.Run(model=SmallCNN(batch_size=10), task=task, samples=60, test_samples=20, trials=1, device="cpu")
+    run = rotation.TurnRun(
+        model=SmallCNN(batch_size=10), task=task, samples=60, test_samples=20, trials=1, device="cpu"
+    )
     how: Any = {"trials": [0], "seed": 0, "device": "cpu", "dtype": torch.float32}
     train, test = (task.sample(count, split=split, **how) for count, split in ((60, "train"), (20, "test")))
     for form in (nullcontext(), as_on_accelerator()):

@@ -15,7 +15,7 @@ from moe_lab.exercises import verdict
 from moe_lab.exercises.cases import Case
 from moe_lab.exercises.verdict import Verdict, judge, show
 from moe_lab.patch_routing import PatternTask, train
-from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask, fine_tune
+from moe_lab.pruning import PlantedStart, TokenMoE, TokenRun, TokenTask, fine_tune
 from moe_lab.recovery import MixtureTask, em, transforms
 from moe_lab.recovery.activations import activation_of
 from moe_lab.recovery.landscape import losses
@@ -209,7 +209,9 @@ def fine_tuned():
     """Token-choice in the middle of things: 8 experts, each token picks 3, everything moves."""
     model, task = TokenMoE(experts=8, top=3, routing="token-choice"), TokenTask(patterns=60, tokens=20)
     start = PlantedStart(favourites=4, others_norm=2.0)
-    return fine_tune(Run(model=model, task=task, start=start, steps=20, trials=1, test_samples=30, precision="float64"))
+    return fine_tune(
+        TokenRun(model=model, task=task, start=start, steps=20, trials=1, test_samples=30, precision="float64")
+    )
 
 
 @pytest.mark.parametrize("rho", [0.25, 0.6, 0.9])

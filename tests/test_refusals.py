@@ -44,13 +44,13 @@ from tests.helpers.strange import NO_NUMBERS, OF_THE_SAME_NUMBERS
 
 NAN, INF = float("nan"), float("inf")
 PARTS: dict[type[Config], dict[str, Any]] = {
-    patch_routing.Run: {"model": JointMoE(), "task": PatternTask()},
-    specialization.Run: {"model": SwitchMoE(), "task": ClusterTask()},
-    pruning.Run: {"model": TokenMoE(), "task": TokenTask()},
-    gridlock.Run: {"model": Spectral(), "task": MixtureTask()},
+    patch_routing.PatchRun: {"model": JointMoE(), "task": PatternTask()},
+    specialization.ClusterRun: {"model": SwitchMoE(), "task": ClusterTask()},
+    pruning.TokenRun: {"model": TokenMoE(), "task": TokenTask()},
+    gridlock.MixtureRun: {"model": Spectral(), "task": MixtureTask()},
     LossRun: {"model": L4Loss(), "task": MixtureTask()},
-    patches.Run: {"model": PatchWRN(), "task": QuadrantTask()},
-    rotation.Run: {"model": SmallCNN(), "task": TurnTask()},
+    patches.PatchImageRun: {"model": PatchWRN(), "task": QuadrantTask()},
+    rotation.TurnRun: {"model": SmallCNN(), "task": TurnTask()},
     DigitRun: {},
     specialization.ArrayTask: {"x": [[1.0], [2.0]], "y": [-1, 1]},
     patch_routing.ArrayTask: {"x": [[[1.0]]] * 4, "y": [0, 1, 0, 1]},
@@ -264,9 +264,9 @@ MEANINGLESS: list[tuple[type[Config], dict[str, Any]]] = [
     (L2Loss, {"rate": 0, "clip": 0, "steps": 0}),
     (LogLoss, {"radius": 0, "rate": 0, "clip": 0, "steps": 0}),
     *((kind, {"trials": 0, "first_trial": -1, "seed": -1, "record_every": 0, "samples": 0}) for kind in PARTS),
-    (patch_routing.Run, {"epochs": 0, "test_samples": 1, "samples": 1}),
-    (specialization.Run, {"steps": 0, "test_samples": 0}),
-    (pruning.Run, {"steps": 0, "test_samples": 0, "batch": 0}),
+    (patch_routing.PatchRun, {"epochs": 0, "test_samples": 1, "samples": 1}),
+    (specialization.ClusterRun, {"steps": 0, "test_samples": 0}),
+    (pruning.TokenRun, {"steps": 0, "test_samples": 0, "batch": 0}),
     (LossRun, {"batch": 0}),
 ]
 """Bounds that the mathematics sets, written out here: each of these values lies just beyond a bound of its own."""
@@ -367,13 +367,13 @@ BALANCED = {"samples": 300, "test_samples": 300}
 TOKEN_CHOICE = TokenMoE(routing="token-choice")
 NO_BASIS = r"signal_basis needs cubic filters, or filters without biases and with .*: got activation="
 TRAIN = {
-    patch_routing.Run: patch_routing.train,
-    specialization.Run: specialization.train,
-    pruning.Run: pruning.train,
-    gridlock.Run: gridlock.train,
+    patch_routing.PatchRun: patch_routing.train,
+    specialization.ClusterRun: specialization.train,
+    pruning.TokenRun: pruning.train,
+    gridlock.MixtureRun: gridlock.train,
     LossRun: landscape.descend,
 }
-PATCHES, CLUSTERS, TOKENS = patch_routing.Run, specialization.Run, pruning.Run
+PATCHES, CLUSTERS, TOKENS = patch_routing.PatchRun, specialization.ClusterRun, pruning.TokenRun
 CALLS: list[tuple[type[Config], dict[str, Any], str]] = [
     (
         PATCHES,
@@ -418,7 +418,7 @@ CALLS: list[tuple[type[Config], dict[str, Any], str]] = [
         {"start": BranchStart(tokens=4)},
         r"top \(l\) .* the tokens in a pre-training sample .*: got l=5, tokens=4",
     ),
-    (gridlock.Run, {"samples": 19}, r"samples \(n\) must be at least dimension .*: got n=19, d=10, k=2"),
+    (gridlock.MixtureRun, {"samples": 19}, r"samples \(n\) must be at least dimension .*: got n=19, d=10, k=2"),
     (LossRun, {"batch": 10, "samples": 5}, r"batch must be at most samples \(n\): got batch=10, n=5"),
     (LossRun, {"task": MixtureTask(first_share=0.5)}, r"L4 needs inputs from N\(0, I\).*: got first_share=0.5"),
 ]
@@ -456,7 +456,7 @@ def test_devices_that_are_not_there_are_refused_at_the_call(kind, values, error,
 )
 def test_parts_of_another_room_are_refused(kind):
     """Through Run, which `train` makes: under pytest, `train`'s own types are checked before its body."""
-    other = PARTS[gridlock.Run if kind is specialization.Run else specialization.Run]
+    other = PARTS[gridlock.MixtureRun if kind is specialization.ClusterRun else specialization.ClusterRun]
     parts = [name for name in kind.model_fields if isinstance(kind.model_fields[name].default, Config)]
     for name in ("model", "task", *parts):
         rule = f"{name} must be {' or '.join(option.__name__ for option in _types(kind, name))}: got {name}="
@@ -472,7 +472,7 @@ def test_files_that_do_not_exist_are_named():
 def test_runs_of_a_batch_must_fit_together():
     with pytest.raises(ValueError, match="train_batch needs at least one run"):
         patch_routing.train_batch([])
-    runs = [patch_routing.Run(model=CNN(), task=PatternTask(noise=noise)) for noise in (0.1, 0.2)]
+    runs = [patch_routing.PatchRun(model=CNN(), task=PatternTask(noise=noise)) for noise in (0.1, 0.2)]
     with pytest.raises(ValueError, match=r"runs of one batch may differ in samples, trials, .* only: got first="):
         patch_routing.train_batch(runs)
 

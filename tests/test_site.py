@@ -23,7 +23,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from moe_lab.core.installing import how_to_install
 from moe_lab.course import glossary
-from moe_lab.patch_routing import JointMoE, PatternTask, Run
+from moe_lab.patch_routing import JointMoE, PatchRun, PatternTask
 from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab.registry import CLAIMED, LABS, NOTEBOOKS, PAGES
 from moe_lab_papers import claims, errata, exchange
@@ -302,7 +302,7 @@ class TestBuilt:
 
     def test_the_reference_explains_every_parameter_and_leads_to_notebooks_and_back(self, built):
         words = " ".join(Resources(built / "reference" / "moe_lab.patch_routing.html").text.split())
-        for config in (JointMoE, PatternTask, Run):
+        for config in (JointMoE, PatternTask, PatchRun):
             for knob in config.knobs().values():
                 assert f"{knob.name} – " in words and knob.meaning.replace("'", "’") in words, (config, knob.name)
         page = (built / "reference" / "moe_lab.patch_routing.html").read_text(encoding="utf-8")

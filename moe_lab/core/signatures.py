@@ -75,7 +75,7 @@ def describe(config: type[ParameterSet]) -> None:
 
 
 def with_settings_of(run: type[ParameterSet]) -> Callable[[Function], Function]:
-    """Adds the settings of a Run to the signature and docstring of a function of (model, task, **settings).
+    """Adds the settings of a RunConfig to the signature and docstring of a function of (model, task, **settings).
 
     They are in its signature and docstring; the function itself stays as it is.
     """

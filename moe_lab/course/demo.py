@@ -25,7 +25,7 @@ from moe_lab.core.files import writable_folder, write_whole
 from moe_lab.core.snapshots import Snapshot, collect
 from moe_lab.core.trials import device_labels
 from moe_lab.course.demo_picture import draw
-from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, train_batch
+from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatchRun, PatternTask, SeparateMoE, train_batch
 from moe_lab.patch_routing.figures import RECIPES
 from moe_lab.patch_routing.plots import MODEL_NAMES
 
@@ -37,12 +37,12 @@ _RECORD_EVERY = {"patterns": 5, "digits": 10}  # steps; a step on digits takes a
 class Result:
     """One model trained on one task: its records, and the seconds that it took."""
 
-    run: Run
+    run: PatchRun
     data: xr.Dataset
     seconds: float
 
 
-def plan(seed: int, trials: int, device: DeviceName) -> dict[tuple[str, str], Run]:
+def plan(seed: int, trials: int, device: DeviceName) -> dict[tuple[str, str], PatchRun]:
     """Returns the runs of the demo by (task, model): the live default and the embedded digits.
 
     Raises:
@@ -54,7 +54,7 @@ def plan(seed: int, trials: int, device: DeviceName) -> dict[tuple[str, str], Ru
         how: dict[str, Any] = {"batch_size": recipe.batch_size, "learning_rate": recipe.learning_rate}
         separate = SeparateMoE(patches_per_expert=recipe.separate_patches, **how)
         for model in (JointMoE(**how), separate, CNN(**how)):
-            runs[name, model.name] = Run(
+            runs[name, model.name] = PatchRun(
                 model=model,
                 task=task,
                 samples=SAMPLES[name],
@@ -104,7 +104,7 @@ def run(out: Path, seed: int = 0, trials: int = 5, device: DeviceName = "auto") 
     return report
 
 
-def _train(runs: Mapping[tuple[str, str], Run], console: PlainConsole) -> dict[tuple[str, str], Result]:
+def _train(runs: Mapping[tuple[str, str], PatchRun], console: PlainConsole) -> dict[tuple[str, str], Result]:
     """Trains everything, with a bar that counts finished trials."""
     results = {}
     columns = (SpinnerColumn(), PlainColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
@@ -129,7 +129,7 @@ def _reported(snapshots: Iterator[Snapshot], progress: Progress, bar: TaskID, na
         yield snapshot
 
 
-def _class_overlap(run: Run) -> float:
+def _class_overlap(run: PatchRun) -> float:
     """Computes <o_1, o_2>, the mean over the trials."""
     signals = run.task.signals(range(run.trials), run.seed)
     return float((signals[:, 0] * signals[:, 1]).sum(-1).mean())

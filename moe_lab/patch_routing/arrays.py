@@ -21,7 +21,7 @@ from moe_lab.core.arrays import (
 )
 from moe_lab.core.config import knob, require
 from moe_lab.core.numbers import integer_array
-from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, SampleIndices, Samples, Split, check_balance, stack
+from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, PatchSamples, SampleIndices, Split, check_balance, stack
 
 
 class ArrayTask(ArrayConfig):
@@ -131,7 +131,7 @@ class ArrayTask(ArrayConfig):
         split: Split = "train",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-    ) -> Samples:
+    ) -> PatchSamples:
         """Returns the first N training or test samples of each trial's own division, classes in rotation.
 
         Raises:

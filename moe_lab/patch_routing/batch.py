@@ -18,17 +18,17 @@ from moe_lab.core.config import require
 from moe_lab.core.graphs import to_device
 from moe_lab.core.memory import Need
 from moe_lab.core.trials import device_and_dtype, stream
-from moe_lab.patch_routing.data import Samples
+from moe_lab.patch_routing.data import PatchSamples
 from moe_lab.patch_routing.model import experts_of
-from moe_lab.patch_routing.run import Run
+from moe_lab.patch_routing.run import PatchRun
 
 _STEPS_PLANNED = 32  # steps whose samples are chosen together
 
 
-def check_alike(runs: Sequence[Run]) -> None:
+def check_alike(runs: Sequence[PatchRun]) -> None:
     """Raises a ValueError unless there are runs, and they differ in nothing but what rows may differ in."""
 
-    def shared(run: Run) -> Run:
+    def shared(run: PatchRun) -> PatchRun:
         model = run.model.model_copy(update=dict.fromkeys(run.model.per_row))
         return run.model_copy(update={"model": model, "samples": 0, "trials": 0, "first_trial": 0})
 
@@ -38,12 +38,12 @@ def check_alike(runs: Sequence[Run]) -> None:
         require(shared(run) == shared(runs[0]), rule, first=runs[0].code(), other=run.code())
 
 
-def device_and_dtype_of(runs: Sequence[Run]) -> tuple[torch.device, torch.dtype]:
+def device_and_dtype_of(runs: Sequence[PatchRun]) -> tuple[torch.device, torch.dtype]:
     """Returns the device and the dtype of a batch, whose runs step together."""
     return device_and_dtype(runs[0], sum(run.numbers_per_step for run in runs))
 
 
-def memory_of(runs: Sequence[Run]) -> Need:
+def memory_of(runs: Sequence[PatchRun]) -> Need:
     """Returns the memory that a batch needs on an accelerator, where every row is as large as the largest."""
     return Need(max(run.memory.per_trial for run in runs), runs[0].memory.shared)
 
@@ -60,7 +60,7 @@ class Rows:
     learning_rate: np.ndarray  # eta
 
     @classmethod
-    def of(cls, runs: Sequence[Run]) -> Rows:
+    def of(cls, runs: Sequence[PatchRun]) -> Rows:
         """Returns the rows of a batch, run after run."""
         each = [(run, trial) for run in runs for trial in run.trial_numbers]
         trials = np.array([trial for _, trial in each])
@@ -84,7 +84,7 @@ class Rows:
         return len(self.trial)
 
 
-def samples_of(runs: Sequence[Run]) -> tuple[Samples, Samples]:
+def samples_of(runs: Sequence[PatchRun]) -> tuple[PatchSamples, PatchSamples]:
     """Returns the training samples (as many as the largest N needs) and the test samples of all groups."""
     run, rows = runs[0], Rows.of(runs)
     device, dtype = device_and_dtype_of(runs)

@@ -27,7 +27,7 @@ Split = Literal["train", "test"]
 
 
 @dataclass(frozen=True)
-class Samples:
+class PatchSamples:
     """Samples of many trials. Patches are stored in a bank; a sample is n row numbers of its trial's bank.
 
     Attributes:
@@ -67,7 +67,7 @@ class Samples:
 
 @dataclass
 class SampleIndices:
-    """The samples of one trial as NumPy arrays, with the meaning that they have in `Samples`."""
+    """The samples of one trial as NumPy arrays, with the meaning that they have in `PatchSamples`."""
 
     index: np.ndarray
     labels: np.ndarray
@@ -78,14 +78,14 @@ class SampleIndices:
 
 def stack(
     bank: np.ndarray | Tensor, trials: Sequence[SampleIndices], device: torch.device, dtype: torch.dtype
-) -> Samples:
+) -> PatchSamples:
     """Stacks the samples of several trials and moves them to a device."""
 
     def integers(name: str) -> Tensor:
         stacked = np.stack([getattr(trial, name) for trial in trials])
         return torch.as_tensor(stacked, device=device, dtype=torch.int32 if name == "index" else torch.int64)
 
-    return Samples(
+    return PatchSamples(
         bank=torch.as_tensor(bank, device=device, dtype=dtype),
         **{name: integers(name) for name in INTEGER_PARTS},
     )
@@ -261,7 +261,7 @@ class PatternTask(Config):
         split: Split = "train",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-    ) -> Samples:
+    ) -> PatchSamples:
         """Generates N samples per trial; the samples of one trial do not depend on the other trials.
 
         Raises:

@@ -19,8 +19,8 @@ from moe_lab.core.trials import stream
 from moe_lab.patch_routing.data import (
     BACKGROUND,
     SIGNAL,
+    PatchSamples,
     SampleIndices,
-    Samples,
     Split,
     check_balance,
     shuffled,
@@ -118,7 +118,7 @@ class DigitTask(Config):
         split: Split = "train",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-    ) -> Samples:
+    ) -> PatchSamples:
         """Generates N samples per trial; the samples of one trial do not depend on the other trials.
 
         Raises:

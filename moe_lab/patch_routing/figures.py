@@ -32,7 +32,7 @@ from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.illustrations import illustrations
 from moe_lab.patch_routing.model import CNN, JointMoE, PatchModel, SeparateMoE
 from moe_lab.patch_routing.phase import phase_map, phase_map_stream
-from moe_lab.patch_routing.recipes import RECIPES, Figure
+from moe_lab.patch_routing.recipes import RECIPES, PatchFigure
 from moe_lab.patch_routing.run import Task
 
 __all__ = [
@@ -78,7 +78,7 @@ def sample_complexity(
       root: a folder of MNIST IDX files.
       task: any other task; the source is then the task's.
       models: {"joint": ..., "separate": ..., "cnn": ...}, to change anything about them but how they train.
-      settings: device, precision, epochs, test_samples (parameters of `Run`); batch_size, learning_rate and recipe (of
+      settings: device, precision, epochs, test_samples (parameters of `PatchRun`); batch_size, learning_rate and recipe (of
         all models); store and jobs (see `moe_lab.core.sweep.sweep`).
 
     Returns:
@@ -87,7 +87,7 @@ def sample_complexity(
     Raises:
       FileNotFoundError: image files are missing.
     """
-    figure = Figure("figure 4", trials, seed, settings, task or make_task(source, root=root))
+    figure = PatchFigure("figure 4", trials, seed, settings, task or make_task(source, root=root))
     separate = SeparateMoE(patches_per_expert=figure.recipe.separate_patches)
     usual: dict[str, PatchModel] = {"joint": JointMoE(), "separate": separate, "cnn": CNN()}
     if figure.whose == "authors":
@@ -121,7 +121,7 @@ def accuracy_by_experts(
     Returns:
       test_accuracy(samples, experts, trial).
     """
-    figure = Figure("figure 6", trials, seed, settings, task or make_task(source, root=root))
+    figure = PatchFigure("figure 6", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
     found = figure.fill(chosen, {"samples": samples, "experts": experts}, ("test_accuracy",))
     return found.squeeze("model", drop=True)
@@ -150,7 +150,7 @@ def accuracy_by_patches(
     Returns:
       test_accuracy(samples, patches_per_expert, trial) and coverage(..., class).
     """
-    figure = Figure("figure 7", trials, seed, settings, task or make_task(source, root=root))
+    figure = PatchFigure("figure 7", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
     axes = {"samples": samples, "patches_per_expert": patches_per_expert}
     found = figure.fill(chosen, axes, ("test_accuracy", "coverage"))
@@ -182,7 +182,7 @@ def separate_routers(
     Returns:
       coverage(patches_per_expert, samples, trial, class).
     """
-    figure = Figure("figure 8", trials, seed, settings, task or make_task(source, root=root))
+    figure = PatchFigure("figure 8", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"separate": figure.model(model or SeparateMoE())}
     axes = {"patches_per_expert": patches_per_expert, "samples": samples}
     return figure.fill(chosen, axes, ("coverage",), epochs=1).squeeze("model", drop=True)
@@ -209,7 +209,7 @@ def joint_routers(
     Returns:
       largest_gate(samples, trial, class) and coverage(samples, trial, class).
     """
-    figure = Figure("figure 9", trials, seed, settings, task or make_task(source, root=root))
+    figure = PatchFigure("figure 9", trials, seed, settings, task or make_task(source, root=root))
     chosen = {"joint": figure.model(model or JointMoE())}
     found = figure.fill(chosen, {"samples": samples}, ("largest_gate", "coverage"))
     return found.squeeze("model", drop=True)

@@ -15,9 +15,9 @@ from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.routing import one_hot, sorted_patches
 from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing.batch import Rows
-from moe_lab.patch_routing.data import ROLES, Samples
+from moe_lab.patch_routing.data import ROLES, PatchSamples
 from moe_lab.patch_routing.fixed import FixedRules, fixed_forward, fixed_step, router_direction, train_routers
-from moe_lab.patch_routing.learner import NUMBERS_AT_ONCE, Learner, Setting, initial_outputs
+from moe_lab.patch_routing.learner import NUMBERS_AT_ONCE, PatchLearner, Setting, initial_outputs
 from moe_lab.patch_routing.loss import Loss
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
 from moe_lab.patch_routing.model import SeparateMoE
@@ -25,7 +25,7 @@ from moe_lab.patch_routing.model import SeparateMoE
 NUMBERS_WORTH_A_PART = {"cpu": 2**17, "cuda": 2**24, "mps": 2**22}  # of padding, which cost as much as its launches
 
 
-class _FixedLearner(Learner):
+class _FixedLearner(PatchLearner):
     """Experts whose patches are known beforehand; weights are (T, k, m/k, d).
 
     `tables` contain, for each source (a trained router, or a trial's data), the patches of every sample and expert as
@@ -93,7 +93,7 @@ class _FixedLearner(Learner):
             self._padded[part] = most, rules._replace(valid=valid)
         return self._padded[part]
 
-    def _fetch(self, data: Samples, table: Int[Tensor, "T b k l"]) -> Float[Tensor, "T k l b d"]:
+    def _fetch(self, data: PatchSamples, table: Int[Tensor, "T b k l"]) -> Float[Tensor, "T k l b d"]:
         return embedding(table.permute(0, 2, 3, 1).contiguous(), data.flat)
 
     def _step(self, rows: slice, samples: Tensor, *drawn: Tensor) -> tuple[Tensor, Loss]:
@@ -112,7 +112,7 @@ class _FixedLearner(Learner):
         parts = [(self.weights[rows], *self._chosen(rows, samples[rows])) for rows in self.parts(samples.shape[1])]
         return torch.cat([fixed_forward(*part).outputs for part in parts])
 
-    def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
+    def _outputs(self, data: PatchSamples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
         table, found = self.tables["test" if data is self.test else "train"], []
         for rows in self.parts(end - begin):
             most, rules = self._rules_of(rows)
@@ -128,7 +128,7 @@ class _FixedLearner(Learner):
 class CNNLearner(_FixedLearner):
     """One expert, all patches, gate 1 (eq. 5)."""
 
-    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
+    def __init__(self, rows: Rows, setting: Setting, train: PatchSamples, test: PatchSamples) -> None:
         super().__init__(rows, setting, train, test)
         self.tables = {"train": train.rows[:, :, None], "test": test.rows[:, :, None]}
         self.source = self.group
@@ -148,7 +148,7 @@ class SeparateLearner(_FixedLearner):
     largest l: the first l patches in the order of the routing values are J_s for every smaller l.
     """
 
-    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
+    def __init__(self, rows: Rows, setting: Setting, train: PatchSamples, test: PatchSamples) -> None:
         super().__init__(rows, setting, train, test)
         self.patches_per_expert = setting.tensor(rows.patches_per_expert)
         pairs, source = np.unique(np.stack((rows.group, rows.samples), axis=1), axis=0, return_inverse=True)
@@ -193,7 +193,7 @@ class SeparateLearner(_FixedLearner):
             routers.append(trained[0])
         return torch.stack(routers)
 
-    def _order(self, data: Samples, groups: Int[Tensor, " sources"]) -> Int[Tensor, "sources N k n"]:
+    def _order(self, data: PatchSamples, groups: Int[Tensor, " sources"]) -> Int[Tensor, "sources N k n"]:
         """Returns the positions of the patches of every sample by descending routing value, for each source."""
         found = []
         for source, group in enumerate(groups.tolist()):

@@ -17,7 +17,7 @@ from moe_lab.patch_routing.batch import memory_of
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.model import PatchModel
-from moe_lab.patch_routing.run import Run, Task
+from moe_lab.patch_routing.run import PatchRun, Task
 from moe_lab.patch_routing.training import train_batch
 
 _HEARTBEAT = 25  # steps between two reports of progress
@@ -38,12 +38,14 @@ def make_task(source: str, *, root: Any = None, **changes: Any) -> PatternTask |
     return DigitTask(source=source, root=root, **{"digits": digits, **changes})
 
 
-def run_of(point: Point, *, model: PatchModel, task: Task, trials: int, seed: int, settings: Mapping[str, Any]) -> Run:
-    """Makes the Run of a grid point, which names parameters of the model or of `Run`."""
+def run_of(
+    point: Point, *, model: PatchModel, task: Task, trials: int, seed: int, settings: Mapping[str, Any]
+) -> PatchRun:
+    """Makes the PatchRun of a grid point, which names parameters of the model or of `PatchRun`."""
     changes = {name: value for name, value in point.items() if name in type(model).model_fields}
     others = {name: value for name, value in point.items() if name not in changes}
     fixed = {"measure": "last", "record_every": _HEARTBEAT, **settings}
-    return Run(model=model.replace(**changes), task=task, trials=trials, seed=seed, **{**fixed, **others})
+    return PatchRun(model=model.replace(**changes), task=task, trials=trials, seed=seed, **{**fixed, **others})
 
 
 def train_cells(
@@ -70,7 +72,7 @@ def cells_of(
     return functools.partial(train_cells, model=model, task=task, settings=settings)
 
 
-def device_of(runs: Sequence[Run]) -> torch.device:
+def device_of(runs: Sequence[PatchRun]) -> torch.device:
     """Returns where the batches of a grid are trained: as many of its rows step at once as the device takes."""
     rows = sum(run.trials for run in runs)
     numbers = sum(run.numbers_per_step for run in runs) * min(1.0, ROWS_AT_ONCE["cuda"] / max(rows, 1))
@@ -78,7 +80,7 @@ def device_of(runs: Sequence[Run]) -> torch.device:
 
 
 def batches_of(
-    runs: Sequence[Run], *apart: str, jobs: int | None = 1
+    runs: Sequence[PatchRun], *apart: str, jobs: int | None = 1
 ) -> Callable[[list[Point]], Iterator[list[Point]]]:
     """Divides a grid for `sweep` into batches whose size suits the device, points of the same N together if they fit.
 

@@ -22,8 +22,8 @@ from moe_lab.patch_routing.joint import joint_forward
 from moe_lab.patch_routing.learners import JointLearner
 from moe_lab.patch_routing.model import JointMoE, experts_of
 from moe_lab.patch_routing.recipes import RECIPES
-from moe_lab.patch_routing.run import Run
-from moe_lab.patch_routing.training import Training
+from moe_lab.patch_routing.run import PatchRun
+from moe_lab.patch_routing.training import PatchTraining
 
 _MEANINGS: dict[str, tuple[tuple[str, ...], str]] = {
     "image": (("class", "patch", "row", "column"), "grey values of a test sample's patches, from 0 to 1"),
@@ -103,18 +103,18 @@ def illustrations(
     return xr.Dataset(variables, names, about)
 
 
-def _run(task: DigitTask, model: JointMoE | None, samples: int, trial: int, seed: int) -> Run:
+def _run(task: DigitTask, model: JointMoE | None, samples: int, trial: int, seed: int) -> PatchRun:
     recipe = RECIPES[task.source]
     how: dict[str, Any] = {"batch_size": recipe.batch_size, "learning_rate": recipe.learning_rate}
     chosen = JointMoE(experts=3, neurons=6, patches_per_expert=4, **how) if model is None else model
     usual = type(chosen).route is JointMoE.route and chosen.recipe == "paper"
     require(usual, "model must have the router of eq. 4 and train as the paper says", model=type(chosen).__name__)
     data: dict[str, Any] = {"samples": samples, "test_samples": 2, "trials": 1, "first_trial": trial, "seed": seed}
-    return Run(model=chosen, task=task, measure="last", device="cpu", precision="float64", **data)
+    return PatchRun(model=chosen, task=task, measure="last", device="cpu", precision="float64", **data)
 
 
-def _trained(run: Run, steps: int) -> JointLearner:
-    training = Training([run], samples_of([run]))
+def _trained(run: PatchRun, steps: int) -> JointLearner:
+    training = PatchTraining([run], samples_of([run]))
     with threads_for(0, torch.device("cpu")):
         training.learner.advance(steps)
     assert isinstance(training.learner, JointLearner)

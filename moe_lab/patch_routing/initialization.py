@@ -9,7 +9,7 @@ The authors' code for section 5.1 (github.com/nowazrabbani/pMoE_CNN, "MNIST Exp"
 - separate routers train with the step size .2, not 1/n.
 
 It also trains for all of 150 epochs, on pixels from 0 to 1, and its CNN has 4 filters where the paper says 40: those
-are parameters of `Run`, of `DigitTask` and of `CNN`.
+are parameters of `PatchRun`, of `DigitTask` and of `CNN`.
 """
 
 from __future__ import annotations

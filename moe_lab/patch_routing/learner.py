@@ -19,11 +19,11 @@ from moe_lab.core.graphs import concurrently, on_accelerator, to_device
 from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing.arrays import ArrayTask
 from moe_lab.patch_routing.batch import Rows, SampleOrder
-from moe_lab.patch_routing.data import INTEGER_PARTS, Samples
+from moe_lab.patch_routing.data import INTEGER_PARTS, PatchSamples
 from moe_lab.patch_routing.loss import Loss, loss_of
 from moe_lab.patch_routing.measures import OF_THE_SIGNAL, RoutingCounts
 from moe_lab.patch_routing.model import PatchModel
-from moe_lab.patch_routing.run import Run
+from moe_lab.patch_routing.run import PatchRun
 
 NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
 NUMBERS_IN_CACHE = 2**20  # of a step, so that what a product writes is still there for the next operation
@@ -39,7 +39,7 @@ class Setting:
       signals: (groups, c, d).
     """
 
-    run: Run
+    run: PatchRun
     signals: Tensor
     device: torch.device
     dtype: torch.dtype
@@ -71,7 +71,7 @@ class Rules(Protocol):
     def of(self, trials: slice | Tensor) -> Self: ...
 
 
-class Learner(training.Learner):
+class PatchLearner(training.Learner):
     """Rows of one model in training, each until its epochs are over or, if so asked, it makes no error in training.
 
     The error is that of the weights at the end of an epoch, over all training samples. A row that has ended keeps its
@@ -91,7 +91,7 @@ class Learner(training.Learner):
     rules: Rules
     may_leave = True
 
-    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
+    def __init__(self, rows: Rows, setting: Setting, train: PatchSamples, test: PatchSamples) -> None:
         super().__init__(range(len(rows)), torch.zeros((), device=setting.device, dtype=setting.dtype))
         self.setting, self.train, self.test = setting, train, test
         self.n, self.d = train.index.shape[2], train.bank.shape[2]
@@ -119,7 +119,9 @@ class Learner(training.Learner):
         """Computes f for some training samples of every row."""
 
     @abstractmethod
-    def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Float[Tensor, "T c b"]:
+    def _outputs(
+        self, data: PatchSamples, begin: int, end: int, counts: RoutingCounts | None
+    ) -> Float[Tensor, "T c b"]:
         """Computes f for samples begin ... end-1 of every row; adds the routing to `counts`."""
 
     @abstractmethod
@@ -286,7 +288,7 @@ class Learner(training.Learner):
     def _example_samples(self) -> dict[str, Tensor]:
         """Returns the patches, roles and sides of the first test sample of each class, for every row."""
         parts = (getattr(self.test, name)[:, : self.setting.classes] for name in INTEGER_PARTS)
-        first = Samples(self.test.bank, *parts)
+        first = PatchSamples(self.test.bank, *parts)
         examples = {"example_patches": first.patches(), "example_roles": first.roles, "example_sides": first.sides}
         return {name: part[self.group] for name, part in examples.items()}
 
@@ -336,7 +338,7 @@ class Learner(training.Learner):
             chosen, seen, size = torch.arange(seen, end).expand(len(left), -1), end, 2 * size
         return np.isin(np.arange(len(rows)), left), finite
 
-    def patches(self, data: Samples, begin: int, end: int) -> Float[Tensor, "T b n d"]:
+    def patches(self, data: PatchSamples, begin: int, end: int) -> Float[Tensor, "T b n d"]:
         """Fetches the patches of samples begin ... end-1 of every row."""
         return embedding(data.rows[self.group, begin:end], data.flat)
 

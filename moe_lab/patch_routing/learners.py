@@ -17,9 +17,9 @@ from moe_lab.core.routing import expert_choice
 from moe_lab.core.trials import stream
 from moe_lab.patch_routing import initialization, routed
 from moe_lab.patch_routing.batch import Rows
-from moe_lab.patch_routing.data import Samples
+from moe_lab.patch_routing.data import PatchSamples
 from moe_lab.patch_routing.joint import JointPass, JointRules, by_expert, joint_forward, joint_step
-from moe_lab.patch_routing.learner import Learner, Setting, initial_outputs
+from moe_lab.patch_routing.learner import PatchLearner, Setting, initial_outputs
 from moe_lab.patch_routing.loss import Loss, loss_of
 from moe_lab.patch_routing.measures import Pass, PlaceCounts, RoutingCounts, alignment
 from moe_lab.patch_routing.model import JointMoE
@@ -53,7 +53,7 @@ def autograd_step(
     return weights - rate.view(-1, *[1] * (weights.ndim - 1)) * gradient, loss
 
 
-class PatchLearner(Learner):
+class AllPatchesLearner(PatchLearner):
     """Rows of a model that is given all patches.
 
     Attributes:
@@ -82,7 +82,7 @@ class PatchLearner(Learner):
         patches, _ = self.chosen(slice(None), samples)
         return self._forward(self.weights, patches, self.rules).outputs
 
-    def _outputs(self, data: Samples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
+    def _outputs(self, data: PatchSamples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
         now = self._forward(self.weights, self.patches(data, begin, end), self.rules)
         if counts is not None:
             counts.add(now, *(part[self.group, begin:end] for part in (data.labels, data.signal, data.roles)))
@@ -107,12 +107,12 @@ class PatchLearner(Learner):
         return self.present.shape[1]
 
 
-class JointLearner(PatchLearner):
+class JointLearner(AllPatchesLearner):
     """A JointMoE; weights are (T, m + k, d). A subclass with a `route` of its own has the gradient that torch finds."""
 
     rules: JointRules
 
-    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
+    def __init__(self, rows: Rows, setting: Setting, train: PatchSamples, test: PatchSamples) -> None:
         super().__init__(rows, setting, train, test)
         assert isinstance(setting.model, JointMoE)
         self.model, neurons, most = setting.model, setting.model.neurons, int(rows.experts.max())
@@ -164,12 +164,12 @@ class JointLearner(PatchLearner):
         return self.weights[:, self.model.neurons :]
 
 
-class RoutedLearner(PatchLearner):
+class RoutedLearner(AllPatchesLearner):
     """A RoutedMoE; weights are (T, m + the router's rows, d), see `routed`."""
 
     rules: routed.RoutedRules
 
-    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
+    def __init__(self, rows: Rows, setting: Setting, train: PatchSamples, test: PatchSamples) -> None:
         super().__init__(rows, setting, train, test)
         assert isinstance(setting.model, RoutedMoE)
         self.model, trials = setting.model, rows.trial.tolist()

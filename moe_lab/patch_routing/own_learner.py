@@ -14,9 +14,9 @@ from torch import Tensor
 from moe_lab.core.config import require
 from moe_lab.core.numbers import finite_array
 from moe_lab.patch_routing.batch import Rows
-from moe_lab.patch_routing.data import Samples
+from moe_lab.patch_routing.data import PatchSamples
 from moe_lab.patch_routing.learner import Setting
-from moe_lab.patch_routing.learners import PatchLearner
+from moe_lab.patch_routing.learners import AllPatchesLearner
 from moe_lab.patch_routing.measures import RoutingCounts
 from moe_lab.patch_routing.own import OwnModel, Routed, Sizes, check_gates
 
@@ -32,12 +32,12 @@ class OwnRules(NamedTuple):
         return OwnRules({name: value[trials] for name, value in self.frozen.items()}, self.learning_rate[trials])
 
 
-class OwnLearner(PatchLearner):
+class OwnLearner(AllPatchesLearner):
     """An `OwnModel`. Its trained weights are flattened to (T, P), and given to `forward` by name."""
 
     rules: OwnRules
 
-    def __init__(self, rows: Rows, setting: Setting, train: Samples, test: Samples) -> None:
+    def __init__(self, rows: Rows, setting: Setting, train: PatchSamples, test: PatchSamples) -> None:
         super().__init__(rows, setting, train, test)
         assert isinstance(setting.model, OwnModel)
         self.model = setting.model

@@ -77,7 +77,7 @@ def phase_map_stream(
       trials: independent trainings per grid point; all grid points of a trial share its data.
       task, model: to change anything else; the paper's figure is of separate training.
       jobs, store: processes, and a folder to resume from; see `moe_lab.core.sweep.sweep`.
-      settings: other parameters of `Run`, such as device or test_samples.
+      settings: other parameters of `PatchRun`, such as device or test_samples.
 
     Yields:
       Datasets with success, test_accuracy and coverage (of the worst class) over (patches_per_expert, samples, trial).

@@ -20,12 +20,12 @@ from moe_lab.core.origins import origin_of
 from moe_lab.core.snapshots import Snapshot
 from moe_lab.core.trials import device_and_dtype
 from moe_lab.patch_routing.batch import samples_of
-from moe_lab.patch_routing.data import INTEGER_PARTS, PatternTask, Samples
+from moe_lab.patch_routing.data import INTEGER_PARTS, PatchSamples, PatternTask
 from moe_lab.patch_routing.digits import DigitTask
 from moe_lab.patch_routing.grid_points import device_of, run_of
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
 from moe_lab.patch_routing.phase import AXES, MEANINGS, MEASURES, SUCCESS, call_of
-from moe_lab.patch_routing.run import Run, Task
+from moe_lab.patch_routing.run import PatchRun, Task
 from moe_lab.patch_routing.training import train_batch
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def phase_records(
 
     Args:
       quick_look: trials of every grid point that train first.
-      settings: other parameters of `Run`, such as device or test_samples.
+      settings: other parameters of `PatchRun`, such as device or test_samples.
 
     Raises:
       ValueError: a wrong value or combination, before anything runs.
@@ -156,7 +156,7 @@ def _jobs(cells: Sequence[Cell], trials: int, quick_look: int) -> Iterator[_Job]
 class _Map:
     """The arrays of the map, which are filled job by job."""
 
-    def __init__(self, runs: dict[Cell, Run], kept: tuple[int, ...], samples: tuple[int, ...]) -> None:
+    def __init__(self, runs: dict[Cell, PatchRun], kept: tuple[int, ...], samples: tuple[int, ...]) -> None:
         self.runs, self.kept, self.samples = runs, kept, samples
         self.run = runs[kept[0], max(samples)]
         shape = (len(kept), len(samples), self.run.trials)
@@ -187,7 +187,7 @@ class _Map:
 def _fill(filling: _Map, quick_look: int) -> Iterator[PhaseRecord]:
     """Trains job after job; yields at every Snapshot and after every job."""
     yield filling.record()
-    data: list[tuple[Samples, Samples]] = []  # per trial
+    data: list[tuple[PatchSamples, PatchSamples]] = []  # per trial
     for job in _jobs(list(filling.runs), filling.run.trials, quick_look):
         while len(data) < job.first + job.trials:  # sampled only when first needed
             data.append(samples_of([filling.run.replace(first_trial=len(data), trials=1)]))
@@ -204,9 +204,9 @@ def _fill(filling: _Map, quick_look: int) -> Iterator[PhaseRecord]:
         yield filling.record()
 
 
-def _join(trials: Sequence[Samples], count: int, shared: bool) -> Samples:
+def _join(trials: Sequence[PatchSamples], count: int, shared: bool) -> PatchSamples:
     """Joins the first `count` samples of some trials, as if sampled together; `shared` where all have one bank."""
     parts = {name: torch.cat([getattr(data, name)[:, :count] for data in trials]) for name in INTEGER_PARTS}
     rows = int(parts["index"].max()) + 1
     bank = trials[0].bank if shared else torch.cat([data.bank[:, :rows] for data in trials])
-    return Samples(bank=bank, **parts)
+    return PatchSamples(bank=bank, **parts)

@@ -26,13 +26,13 @@ from moe_lab.core.origins import origin
 from moe_lab.core.routing import one_hot
 from moe_lab.core.trials import device_labels, on_one_thread
 from moe_lab.patch_routing.batch import samples_of
-from moe_lab.patch_routing.data import DISTRACTOR, SIGNAL, PatternTask, Samples
+from moe_lab.patch_routing.data import DISTRACTOR, SIGNAL, PatchSamples, PatternTask
 from moe_lab.patch_routing.joint import JointRules, joint_forward
 from moe_lab.patch_routing.learners import JointLearner
 from moe_lab.patch_routing.loss import Loss, loss_of
 from moe_lab.patch_routing.model import JointMoE
-from moe_lab.patch_routing.run import Run, Task
-from moe_lab.patch_routing.training import Training
+from moe_lab.patch_routing.run import PatchRun, Task
+from moe_lab.patch_routing.training import PatchTraining
 
 __all__ = ["PATTERNS", "pulls_of", "router_pulls"]
 
@@ -106,7 +106,7 @@ def router_pulls(
     require(1 <= record_every <= steps, "record_every must be from 1 to steps", record_every=record_every, steps=steps)
     data = task if task is not None else PatternTask()
     require(data.classes == 2, "o1 and o2 are the patterns of two classes (c)", c=data.classes)
-    run = Run(
+    run = PatchRun(
         model=chosen,
         task=data,
         samples=samples,
@@ -122,9 +122,9 @@ def router_pulls(
     return _labelled(rows, run, record_every)
 
 
-def _rows(run: Run, steps: int, record_every: int) -> Iterator[list[Tensor]]:
+def _rows(run: PatchRun, steps: int, record_every: int) -> Iterator[list[Tensor]]:
     """The variables of `router_pulls` at each recorded step, in the order of `_MEANINGS`."""
-    training = Training([run], samples_of([run]))
+    training = PatchTraining([run], samples_of([run]))
     learner, samples = training.learner, run.samples
     assert isinstance(learner, JointLearner)
     units = torch.nn.functional.normalize(learner.setting.signals[0], dim=-1)
@@ -137,7 +137,7 @@ def _rows(run: Run, steps: int, record_every: int) -> Iterator[list[Tensor]]:
         learner.advance(min(record_every, steps - step))
 
 
-def _patterns(data: Samples, samples: int) -> Int[Tensor, "T N n"]:
+def _patterns(data: PatchSamples, samples: int) -> Int[Tensor, "T N n"]:
     """The number in `PATTERNS` of every patch; a distractor that imitates no class is among the others."""
     roles, sides = data.roles[:, :samples], data.sides[:, :samples]
     kinds = torch.where(roles == SIGNAL, sides, torch.where(roles == DISTRACTOR, 2 + sides, OTHER))
@@ -158,7 +158,7 @@ _MEANINGS: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 
-def _labelled(rows: Sequence[Sequence[Tensor]], run: Run, record_every: int) -> xr.Dataset:
+def _labelled(rows: Sequence[Sequence[Tensor]], run: PatchRun, record_every: int) -> xr.Dataset:
     columns = [np.stack([one.cpu().double().numpy() for one in column]) for column in zip(*rows, strict=True)]
     variables = {
         name: (dims, values, {"long_name": meaning})

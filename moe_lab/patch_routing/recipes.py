@@ -48,7 +48,7 @@ _OF_MODELS = ("batch_size", "learning_rate", "recipe")
 
 
 def trained_as(recipe: str, task: Task) -> tuple[Task, dict[str, Any]]:
-    """Returns a task as a recipe has it, and the settings of `Run` that the recipe fixes.
+    """Returns a task as a recipe has it, and the settings of `PatchRun` that the recipe fixes.
 
     The authors' code takes pixels from 0 to 1 and trains for 150 epochs, also after zero training error.
 
@@ -63,7 +63,7 @@ def trained_as(recipe: str, task: Task) -> tuple[Task, dict[str, Any]]:
 
 
 @dataclass
-class Figure(figure.Figure):
+class PatchFigure(figure.Figure):
     """A figure of pmoe2023, whose models all train on one task.
 
     Args:
@@ -99,9 +99,9 @@ class Figure(figure.Figure):
 
         Args:
           models: by name; the names become the axis "model".
-          axes: the values of parameters of the model or of `Run`.
+          axes: the values of parameters of the model or of `PatchRun`.
           names: the measures to keep.
-          fixed: default settings of `Run`.
+          fixed: default settings of `PatchRun`.
 
         Returns:
           The named measures over (model, axes..., trial, ...); NaN where a model has no such measure.

@@ -94,7 +94,7 @@ class RoutedRules(NamedTuple):
         return RoutedRules(*(part[trials] for part in self))
 
 
-class Choice(NamedTuple):
+class PatchChoice(NamedTuple):
     """Where patches go.
 
     Attributes:
@@ -111,7 +111,7 @@ class Choice(NamedTuple):
 class RoutedPass(NamedTuple):
     """The result of a forward pass."""
 
-    choice: Choice
+    choice: PatchChoice
     outputs: Float[Tensor, "T c B"]
 
     @property
@@ -155,7 +155,7 @@ def choose(
     scores: Float[Tensor, "T rows B n"],
     model: RoutedMoE,
     noise: Float[Tensor, "T k B n"] | None = None,
-) -> Choice:
+) -> PatchChoice:
     """Chooses by scores: expert choice or token choice with the model's gates, capacity and order.
 
     Args:
@@ -168,14 +168,14 @@ def choose(
     scores = scores[:, :k]
     if model.routing == "expert-choice":
         mask, gates = top_gates(scores, places, model.gates)
-        return Choice(mask, mask, gates)
+        return PatchChoice(mask, mask, gates)
     by_patch = scores.permute(0, 2, 3, 1)
     asked, gates = top_gates(by_patch, model.experts_per_patch, model.gates)
     mask = within_capacity(asked, by_patch, places, model.order)
-    return Choice(*(part.permute(0, 3, 1, 2) for part in (asked, mask, gates * mask)))
+    return PatchChoice(*(part.permute(0, 3, 1, 2) for part in (asked, mask, gates * mask)))
 
 
-def look_up(patches: Float[Tensor, "T B n d"], rules: RoutedRules, places: int) -> Choice:
+def look_up(patches: Float[Tensor, "T B n d"], rules: RoutedRules, places: int) -> PatchChoice:
     """Sends patches where the hash says, in the order of their positions, with gates 1."""
     rows, directions = patches.flatten(1, 2), rules.directions
     if on_accelerator(patches.device):
@@ -184,7 +184,7 @@ def look_up(patches: Float[Tensor, "T B n d"], rules: RoutedRules, places: int) 
         buckets = torch.stack([sign_hash(*each) for each in zip(rows, directions, strict=True)])
     asked = hash_choice(buckets, rules.table).unflatten(1, patches.shape[1:3])
     mask = within_capacity(asked, asked.to(patches.dtype), places)
-    return Choice(*(part.permute(0, 3, 1, 2) for part in (asked, mask, mask.to(patches.dtype))))
+    return PatchChoice(*(part.permute(0, 3, 1, 2) for part in (asked, mask, mask.to(patches.dtype))))
 
 
 def routed_forward(
@@ -226,4 +226,4 @@ def soft_forward(
     every = torch.ones(trials, experts, batch, n, dtype=torch.bool, device=patches.device)
     weight = dispatch.view(trials, batch, n, experts, -1).mean(-1).permute(0, 3, 1, 2)
     outputs = (slot_outputs * shares[..., None]).sum((1, 3)).mT
-    return RoutedPass(Choice(every, every, weight), outputs)
+    return RoutedPass(PatchChoice(every, every, weight), outputs)

@@ -16,7 +16,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.figure import reproducible
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.model import PatchModel
-from moe_lab.patch_routing.recipes import Figure
+from moe_lab.patch_routing.recipes import PatchFigure
 from moe_lab.patch_routing.routed import RoutedMoE
 from moe_lab.patch_routing.routing_rows import EPOCHS, GATE_ROWS, ROWS, STEP_SIZE
 from moe_lab.patch_routing.run import Task
@@ -46,7 +46,7 @@ def by_capacity(
       trials: independent trainings per grid point.
       models: by name, in place of `ROWS`.
       task: in place of `PatternTask()`.
-      settings: device, precision, epochs, test_samples (parameters of `Run`); batch_size and learning_rate (of all
+      settings: device, precision, epochs, test_samples (parameters of `PatchRun`); batch_size and learning_rate (of all
         models); store and jobs (see `moe_lab.core.sweep.sweep`).
 
     Returns:
@@ -95,6 +95,6 @@ def _filled(
     settings: Mapping[str, Any],
 ) -> xr.Dataset:
     given = {"learning_rate": STEP_SIZE, "epochs": EPOCHS, **settings}
-    figure = Figure("section 4.2", trials, seed, given, task or PatternTask())
+    figure = PatchFigure("section 4.2", trials, seed, given, task or PatternTask())
     chosen: dict[str, PatchModel] = {row: figure.model(model) for row, model in rows.items()}
     return figure.fill(chosen, axes, MEASURES, samples=samples)

@@ -18,7 +18,7 @@ from moe_lab.patch_routing.routed import RoutedMoE
 Task = PatternTask | DigitTask | ArrayTask
 
 
-class Run(RunConfig):
+class PatchRun(RunConfig):
     """One model on one task: everything that `train` needs to know, checked together.
 
     Raises:

@@ -16,17 +16,17 @@ from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.snapshots import Snapshot
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import Rows, check_alike, device_and_dtype_of, memory_of, samples_of
-from moe_lab.patch_routing.data import ROLES, Samples
+from moe_lab.patch_routing.data import ROLES, PatchSamples
 from moe_lab.patch_routing.fixed_learners import CNNLearner, SeparateLearner
-from moe_lab.patch_routing.learner import Learner, Setting
+from moe_lab.patch_routing.learner import PatchLearner, Setting
 from moe_lab.patch_routing.learners import JointLearner, RoutedLearner
 from moe_lab.patch_routing.measures import MEASURES
 from moe_lab.patch_routing.own import OwnModel
 from moe_lab.patch_routing.own_learner import OwnLearner
 from moe_lab.patch_routing.routed import RoutedMoE
-from moe_lab.patch_routing.run import Run, Task
+from moe_lab.patch_routing.run import PatchRun, Task
 
-_LEARNERS: dict[type[models.PatchModel], type[Learner]] = {
+_LEARNERS: dict[type[models.PatchModel], type[PatchLearner]] = {
     models.JointMoE: JointLearner,
     models.SeparateMoE: SeparateLearner,
     models.CNN: CNNLearner,
@@ -35,7 +35,7 @@ _LEARNERS: dict[type[models.PatchModel], type[Learner]] = {
 }
 
 
-@with_settings_of(Run)
+@with_settings_of(PatchRun)
 def train(model: models.PatchModel, task: Task, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 
@@ -46,7 +46,7 @@ def train(model: models.PatchModel, task: Task, **settings: Any) -> Iterator[Sna
     Args:
       model: JointMoE, SeparateMoE, CNN, RoutedMoE, a subclass of one of them, or an `OwnModel`.
       task: PatternTask, DigitTask, or ArrayTask for patches of your own.
-      settings: the other parameters of `Run`: samples, trials, seed, epochs, device, precision, ...
+      settings: the other parameters of `PatchRun`: samples, trials, seed, epochs, device, precision, ...
 
     Yields:
       Snapshots with the values of `measures.MEASURES`.
@@ -56,10 +56,10 @@ def train(model: models.PatchModel, task: Task, **settings: Any) -> Iterator[Sna
       ValueError, RuntimeError: an unknown or absent device.
       FileNotFoundError: missing image files.
     """
-    return train_batch([Run(model=model, task=task, **settings)])
+    return train_batch([PatchRun(model=model, task=task, **settings)])
 
 
-def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = None) -> Iterator[Snapshot]:
+def train_batch(runs: Sequence[PatchRun], drawn: tuple[PatchSamples, PatchSamples] | None = None) -> Iterator[Snapshot]:
     """Trains several runs as one batch. The trial axis of the Snapshots holds the trials of the runs, run after run.
 
     The runs may differ in samples, trials, first_trial, and in the model's patches_per_expert, experts and
@@ -74,17 +74,17 @@ def train_batch(runs: Sequence[Run], drawn: tuple[Samples, Samples] | None = Non
     """
     check_alike(runs)
     check(memory_of(runs), sum(run.trials for run in runs), device_and_dtype_of(runs)[0])
-    return Training(runs, samples_of(runs) if drawn is None else drawn).snapshots()
+    return PatchTraining(runs, samples_of(runs) if drawn is None else drawn).snapshots()
 
 
-class Training(training.Training[Learner]):
+class PatchTraining(training.Training[PatchLearner]):
     """A batch in training. Its trials are the rows of the batch.
 
     Args:
       drawn: the result of `samples_of(runs)`.
     """
 
-    def __init__(self, runs: Sequence[Run], drawn: tuple[Samples, Samples]) -> None:
+    def __init__(self, runs: Sequence[PatchRun], drawn: tuple[PatchSamples, PatchSamples]) -> None:
         run, rows, (device, dtype) = runs[0], Rows.of(runs), device_and_dtype_of(runs)
         signals = run.task.signals(rows.trials, run.seed).to(dtype).to(device)
         of_model = next(_LEARNERS[base] for base in type(run.model).__mro__ if base in _LEARNERS)
@@ -99,7 +99,7 @@ class Training(training.Training[Learner]):
         return origin(call=call, config=config, seed=run.seed, device=self.device, paper=run.task.paper)
 
     @property
-    def learner(self) -> Learner:
+    def learner(self) -> PatchLearner:
         """The rows that still train; on an accelerator also some that have ended."""
         return self.learners[0]
 

@@ -1,10 +1,10 @@
 """Pruning (pruning2024): experts whose routers did not grow in fine-tuning can be removed without losing accuracy."""
 
 from moe_lab.pruning.checkpoints import FineTuned, fine_tune
-from moe_lab.pruning.data import Samples, TokenTask
+from moe_lab.pruning.data import TokenSamples, TokenTask
 from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStart
 from moe_lab.pruning.model import TokenMoE, Weights
-from moe_lab.pruning.run import Run
+from moe_lab.pruning.run import TokenRun
 from moe_lab.pruning.training import train, train_run
 
 __all__ = [
@@ -12,9 +12,9 @@ __all__ = [
     "FineTuned",
     "PlantedStart",
     "RandomStart",
-    "Run",
-    "Samples",
     "TokenMoE",
+    "TokenRun",
+    "TokenSamples",
     "TokenTask",
     "Weights",
     "fine_tune",

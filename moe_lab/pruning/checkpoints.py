@@ -15,22 +15,22 @@ from moe_lab.core.config import require
 from moe_lab.core.training import groups_of
 from moe_lab.core.trials import threads_for
 from moe_lab.pruning.criteria import Criterion, Scores, Statistics, routing_statistics, scores_of
-from moe_lab.pruning.data import Samples
-from moe_lab.pruning.learner import Learner, group_size
+from moe_lab.pruning.data import TokenSamples
+from moe_lab.pruning.learner import TokenLearner, group_size
 from moe_lab.pruning.measures import Evaluation, evaluate
 from moe_lab.pruning.model import Weights
-from moe_lab.pruning.run import Run
+from moe_lab.pruning.run import TokenRun
 from moe_lab.pruning.select import Kept, kept_experts, pruned
-from moe_lab.pruning.training import Training
+from moe_lab.pruning.training import TokenTraining
 
 
-def fine_tune(run: Run) -> FineTuned:
+def fine_tune(run: TokenRun) -> FineTuned:
     """Fine-tunes a run to the end and returns both checkpoints, which give the numbers that `train_run` measures.
 
     Raises:
       ValueError, RuntimeError: an unknown or absent device or a precision that it does not have.
     """
-    training = Training(run.replace(measure="last", record_every=run.steps))
+    training = TokenTraining(run.replace(measure="last", record_every=run.steps))
     for _ in training.snapshots():
         pass
     return FineTuned.of(training, run)
@@ -47,7 +47,7 @@ class FineTuned:
       validation_samples: the number of samples from which the statistics are counted.
     """
 
-    run: Run
+    run: TokenRun
     before: Weights
     after: Weights
     diverged: Tensor
@@ -55,18 +55,18 @@ class FineTuned:
     _later: dict[int, Evaluation] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
-    def of(cls, training: Training, run: Run | None = None) -> FineTuned:
+    def of(cls, training: TokenTraining, run: TokenRun | None = None) -> FineTuned:
         """Returns the checkpoints of a training in its present state."""
         return cls(run or training.run, training.before, training.after, torch.from_numpy(training.diverged.copy()))
 
-    def samples(self, split: str, samples: int) -> Samples:
+    def samples(self, split: str, samples: int) -> TokenSamples:
         """Draws samples of a split, such as "test" or "validation", for the trials."""
         run, like = self.run, self.after.routers
         how: Any = {"seed": run.seed, "split": split, "device": like.device, "dtype": like.dtype}
         return run.task.sample(samples, trials=run.trial_numbers, **how)
 
     @cached_property
-    def test(self) -> Samples:
+    def test(self) -> TokenSamples:
         """The test samples."""
         return self.samples("test", self.run.test_samples)
 
@@ -179,9 +179,9 @@ class FineTuned:
                 parts.append(learner.weights)
         return Weights.joined(parts)
 
-    def learners(self, weights: Weights) -> Iterator[Learner]:
+    def learners(self, weights: Weights) -> Iterator[TokenLearner]:
         """Yields learners that fine-tune a copy of a layer, pruned or not, one for each group of trials."""
         run = self.run
         for trials in groups_of(run, group_size(run)):
             part = weights.of(torch.as_tensor(trials, device=weights.routers.device) - run.first_trial)
-            yield Learner(part, run.model, run.task, trials=trials, seed=run.seed, batch=run.batch, split="post")
+            yield TokenLearner(part, run.model, run.task, trials=trials, seed=run.seed, batch=run.batch, split="post")

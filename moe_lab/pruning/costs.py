@@ -18,7 +18,7 @@ from moe_lab.core.signatures import with_notebook
 from moe_lab.core.trials import stream, threads_for
 from moe_lab.pruning.layer import Layer, counted_operations, inference_seconds, operations
 from moe_lab.pruning.model import TokenMoE
-from moe_lab.pruning.recipes import RHO, ROUTINGS, Figure, variable
+from moe_lab.pruning.recipes import RHO, ROUTINGS, TokenFigure, variable
 from moe_lab.pruning.select import pruned_counts
 
 QUANTITIES = ("operations", "bytes", "parameters", "seconds")
@@ -86,7 +86,7 @@ def efficiency(
     own: dict[str, Any] = {"experts": experts, "neurons": neurons, "dimension": dimension, "tokens": tokens}
     own |= {"kept_tokens": kept_tokens, "picked_experts": picked_experts}
     own |= {"samples": samples, "repeats": repeats, "device": device}
-    figure = Figure("figure 6", 1, seed, {})
+    figure = TokenFigure("figure 6", 1, seed, {})
     data.attrs = figure.about([own], label_of(device), settled={"rho": axes["rho"]})
     return data
 

@@ -30,7 +30,7 @@ from moe_lab.core.saliency import (
     token_count,
 )
 from moe_lab.core.trials import stream
-from moe_lab.pruning.data import Samples, TokenTask
+from moe_lab.pruning.data import TokenSamples, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights
 
 __all__ = [
@@ -103,7 +103,7 @@ def scores_of(criterion: str | Criterion, before: Weights, after: Weights, stati
 
 
 def routing_statistics(
-    weights: Weights, samples: Samples, model: TokenMoE, task: TokenTask, *, trials: Sequence[int], seed: int
+    weights: Weights, samples: TokenSamples, model: TokenMoE, task: TokenTask, *, trials: Sequence[int], seed: int
 ) -> Statistics:
     """Computes how many tokens of the samples each expert receives, and with which gates.
 
@@ -132,7 +132,7 @@ def routing_statistics(
 
 
 def _counts(
-    weights: Weights, samples: Samples, model: TokenMoE
+    weights: Weights, samples: TokenSamples, model: TokenMoE
 ) -> tuple[Int[Tensor, "T k"], Int[Tensor, "T k"], Scores]:
     """Returns, (T, k) each: tokens received, tokens received as top-1 expert, and the sum of the latter's gates."""
     routers, tokens = weights.routers, samples.tokens

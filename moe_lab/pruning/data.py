@@ -23,7 +23,7 @@ from moe_lab.core.trials import stream
 
 
 @dataclass(frozen=True)
-class Samples:
+class TokenSamples:
     """Samples of some trials.
 
     Attributes:
@@ -53,9 +53,9 @@ class Samples:
         counts.scatter_add_(0, index, counts.new_ones(1).expand_as(index))
         return counts.view(trials, self.patterns, samples)
 
-    def only(self, begin: int, end: int) -> Samples:
+    def only(self, begin: int, end: int) -> TokenSamples:
         """Returns samples begin ... end-1 of every trial."""
-        return Samples(self.tokens[:, begin:end], self.labels[:, begin:end], self.patterns)
+        return TokenSamples(self.tokens[:, begin:end], self.labels[:, begin:end], self.patterns)
 
 
 class TokenTask(Config):
@@ -119,7 +119,7 @@ class TokenTask(Config):
         split: str = "train",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-    ) -> Samples:
+    ) -> TokenSamples:
         """Returns the first N samples of a split ("train", "post", "test", "validation", ...) for each trial.
 
         Raises:
@@ -156,7 +156,7 @@ class SampleStream:
         self._irrelevant, self._specific = task.irrelevant, np.array(task.specific)
         self._cumulative = None if task.zipf == 0 else task.frequencies.cumsum()
 
-    def sample(self, samples: int) -> Samples:
+    def sample(self, samples: int) -> TokenSamples:
         """Returns the next samples of every trial.
 
         Raises:
@@ -168,7 +168,7 @@ class SampleStream:
         labels = to_device(np.stack([labels for _, labels in parts]), self._device, self._dtype)
         if len(self._order) > len(parts):
             tokens, labels = tokens[self._order], labels[self._order]
-        return Samples(tokens, labels, self.task.patterns)
+        return TokenSamples(tokens, labels, self.task.patterns)
 
     def _sample(self, generator: np.random.Generator, samples: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns (N, n) tokens and (N,) labels of one trial; every sample uses n + 1 random numbers."""

@@ -1,8 +1,8 @@
 """Figures 3 and 7 of pruning2024, and on the same layer what figures 4 to 6, 9 and 10 do on vision models.
 
 Each is one call that returns a labelled Dataset; `plots` draws it. A Dataset says in `.attrs["call"]` how to make it
-again. Trainings follow `recipes.RECIPES`; any parameter of `TokenMoE`, `TokenTask` or `Run` can be given too, by its
-name: `criteria(experts=40, zipf=.5, steps=150)`. A start of one's own goes in the start's place:
+again. Trainings follow `recipes.RECIPES`; any parameter of `TokenMoE`, `TokenTask` or `TokenRun` can be given too,
+by its name: `criteria(experts=40, zipf=.5, steps=150)`. A start of one's own goes in the start's place:
 `criteria(start=PlantedStart(others_norm=8.0))`.
 
 There is no store and there are no jobs: a figure is a single training of seconds, from which everything else is
@@ -33,8 +33,8 @@ from moe_lab.pruning.costs import efficiency
 from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStart, Start, important_experts
 from moe_lab.pruning.model import Weights
 from moe_lab.pruning.published import published
-from moe_lab.pruning.recipes import RECIPES, RHO, Figure, array, check_device, labels, trained, variable
-from moe_lab.pruning.run import Run
+from moe_lab.pruning.recipes import RECIPES, RHO, TokenFigure, array, check_device, labels, trained, variable
+from moe_lab.pruning.run import TokenRun
 from moe_lab.pruning.select import Kept, pruned_counts
 
 __all__ = [
@@ -93,7 +93,7 @@ def criteria(
       criteria: names from `pruning.criteria.CRITERIA`, or functions of your own that return a score for each expert
         (see `moe_lab.core.saliency`), one or several; `CRITERIA` when None.
       fine_tuning_steps: T' after pruning, on fresh samples; 0 for none.
-      more: other parameters of `TokenMoE`, `TokenTask` and `Run`.
+      more: other parameters of `TokenMoE`, `TokenTask` and `TokenRun`.
 
     Returns:
       test_accuracy(criterion, rho, fine_tuned, trial), where fine_tuned is False or True (only False without
@@ -110,7 +110,7 @@ def criteria(
     chosen = {rules.name_of(one): one for one in several}
     names = tuple(rules.name_of(one) for one in several)
     axes = checked_axes({"criterion": names, "rho": [float(python_of(share)) for share in np.atleast_1d(rho)]})
-    figure = Figure("figure 5", trials, seed, more)
+    figure = TokenFigure("figure 5", trials, seed, more)
     run = figure.run(start, routing)
     _check(run, axes["criterion"], axes["rho"], fine_tuning_steps)
     tuned, measured = trained(run)
@@ -140,7 +140,7 @@ def figure3(trials: int = 8, seed: int = 0, trial: int | None = None, **more: An
       seed: of all streams.
       trial: the one whose components are returned; when None, the first in which both groups have a large router, or
         the very first if there is none.
-      more: other parameters of `TokenMoE`, `TokenTask` and `Run`.
+      more: other parameters of `TokenMoE`, `TokenTask` and `TokenRun`.
 
     Returns:
       router_norm, norm_change, proficiency and large over (trial, expert), the last one Delta > 1.5 log l (lemma 4.1);
@@ -167,7 +167,7 @@ def figure7(trials: int = 8, seed: int = 0, trial: int | None = None, **more: An
 
 
 def _routers(place: str, group: str, trials: int, seed: int, trial: int | None, more: Mapping[str, Any]) -> xr.Dataset:
-    figure = Figure(place, trials, seed, more)
+    figure = TokenFigure(place, trials, seed, more)
     run = figure.run("random", "expert-choice")
     check_device(run)
     require(run.model.top > 1, "top (l) must be at least 2, or no router moves", l=run.model.top)
@@ -227,7 +227,7 @@ def _routers(place: str, group: str, trials: int, seed: int, trial: int | None, 
     return data
 
 
-def _check(run: Run, names: Sequence[str], shares: Sequence[float], steps: int) -> None:
+def _check(run: TokenRun, names: Sequence[str], shares: Sequence[float], steps: int) -> None:
     """Checks the arguments of `criteria`, except those of the run."""
     check_device(run)
     half = run.model.experts // 2

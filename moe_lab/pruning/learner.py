@@ -14,7 +14,7 @@ from moe_lab.core.routing import Scratch
 from moe_lab.pruning import initialization
 from moe_lab.pruning.data import SampleStream, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, apply_step, sgd_step
-from moe_lab.pruning.run import Run
+from moe_lab.pruning.run import TokenRun
 
 NUMBERS_AT_ONCE = 2**19
 """The most numbers that a step routes at a time on a CPU."""
@@ -24,7 +24,7 @@ _DRAWN_FOR_ACCELERATORS = 2**22
 """The same on an accelerator, which computes while the host draws: 32 MB of tokens."""
 
 
-class Learner(training.Learner):
+class TokenLearner(training.Learner):
     """Trains a group of trials; the loss is the mean hinge loss of the last batch, NaN before the first.
 
     Args:
@@ -74,14 +74,14 @@ class Learner(training.Learner):
         self.loss.copy_(step.loss)
 
 
-def group_size(run: Run) -> int:
+def group_size(run: TokenRun) -> int:
     """Returns how many trials a learner should hold on a CPU."""
     model, task = run.model, run.task
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else model.neurons
     return max(1, NUMBERS_AT_ONCE // (model.experts * wide * run.batch))
 
 
-def start_weights(run: Run, trials: Sequence[int], device: torch.device, dtype: torch.dtype) -> Weights:
+def start_weights(run: TokenRun, trials: Sequence[int], device: torch.device, dtype: torch.dtype) -> Weights:
     """Returns the checkpoint of some trials; branches are pre-trained here."""
     start, model, task = run.start, run.model, run.task
     if isinstance(start, initialization.PlantedStart):
@@ -94,7 +94,7 @@ def start_weights(run: Run, trials: Sequence[int], device: torch.device, dtype: 
     return weights
 
 
-def _pretrain(weights: Weights, start: initialization.BranchStart, run: Run, trials: Sequence[int]) -> None:
+def _pretrain(weights: Weights, start: initialization.BranchStart, run: TokenRun, trials: Sequence[int]) -> None:
     """Trains every branch on its own task, in place."""
     branches = torch.as_tensor(initialization.branch_of(run.model.experts, start.tasks), device=weights.routers.device)
     for number in range(start.tasks):
@@ -102,6 +102,6 @@ def _pretrain(weights: Weights, start: initialization.BranchStart, run: Run, tri
         model = run.model.replace(experts=len(members), router_learning_rate=start.router_learning_rate)
         branch = Weights.unpruned(weights.routers[:, members], weights.neurons[:, members])
         task, split = run.task.replace(pair=number, tokens=start.tokens_for(model)), f"pretrain {number}"
-        learner = Learner(branch, model, task, trials=trials, seed=run.seed, batch=start.batch, split=split)
+        learner = TokenLearner(branch, model, task, trials=trials, seed=run.seed, batch=start.batch, split=split)
         learner.advance(start.steps)
         weights.routers[:, members], weights.neurons[:, members] = branch.routers, branch.neurons

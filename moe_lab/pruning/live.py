@@ -26,7 +26,7 @@ from moe_lab.pruning.select import kept_by_count, pruned_counts
 
 
 @dataclass(frozen=True)
-class Choice:
+class PruningChoice:
     """How a trained layer is pruned: by which criterion, how far, and with how many steps of fine-tuning."""
 
     rho: float
@@ -125,7 +125,7 @@ class Pruned:
         whole = operations(model, experts=model.experts, received=float(task.tokens * model.top), **size)
         return operations(model, experts=2 * (self.half - gone), received=pairs, **size) / whole
 
-    def after(self, choice: Choice, results: Results) -> dict[str, tuple[int, NDArray[np.float64]]]:
+    def after(self, choice: PruningChoice, results: Results) -> dict[str, tuple[int, NDArray[np.float64]]]:
         """Returns by criterion the least steps of fine-tuning and the accuracies after them.
 
         Accuracies are (rho, trial), NaN where there is no result yet.
@@ -158,7 +158,7 @@ class FineTuning:
         self.results: dict[tuple[str, int, int], NDArray[np.float64]] = {}
         self._tuners: dict[tuple[str, int], Tuner] = {}
 
-    def work(self, choice: Callable[[], Choice]) -> Iterator[Results]:
+    def work(self, choice: Callable[[], PruningChoice]) -> Iterator[Results]:
         """Fine-tunes until every result of the latest choice is computed; yields a copy of the results each time.
 
         Args:
@@ -168,11 +168,11 @@ class FineTuning:
             self._tune(*missing)
             yield dict(self.results)
 
-    def lacks(self, choice: Choice) -> bool:
+    def lacks(self, choice: PruningChoice) -> bool:
         """Returns whether a result of this choice has not been computed yet."""
         return self._missing(choice) is not None
 
-    def _missing(self, choice: Choice) -> tuple[str, int] | None:
+    def _missing(self, choice: PruningChoice) -> tuple[str, int] | None:
         """Returns the next layer to fine-tune further: its criterion, and how many experts of each half are pruned."""
         pruned = self.pruned
         if not pruned.coupled:  # also while no fine-tuning is chosen, so that its results are there at once

@@ -11,7 +11,7 @@ from torch import Tensor
 from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.routing import Scratch
 from moe_lab.core.snapshots import Measure
-from moe_lab.pruning.data import Samples, TokenTask
+from moe_lab.pruning.data import TokenSamples, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, route
 
 _OWN = "own pattern: o_1 for experts that vote +, o_2 for those that vote -"
@@ -71,7 +71,7 @@ class Evaluation(NamedTuple):
         return right.masked_fill(~torch.isfinite(self.votes).flatten(1).all(1), torch.nan)
 
 
-def evaluate(weights: Weights, samples: Samples, model: TokenMoE, task: TokenTask) -> Evaluation:
+def evaluate(weights: Weights, samples: TokenSamples, model: TokenMoE, task: TokenTask) -> Evaluation:
     """Computes every expert's vote on every sample and its gates for the task's patterns, block by block."""
     wide = model.width(task.tokens, task.patterns) if model.routing == "expert-choice" else task.patterns
     each = max(1, weights.trials * weights.neurons.shape[1] * wide)

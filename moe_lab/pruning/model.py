@@ -157,7 +157,7 @@ class Weights:
 # --- the layer on samples -------------------------------------------------------------------------------------------
 
 
-class Routed(NamedTuple):
+class RoutedTokens(NamedTuple):
     """The routing of samples.
 
     Attributes:
@@ -195,7 +195,7 @@ def route(
     model: TokenMoE,
     width: int | None = None,
     scratch: Scratch | None = None,
-) -> Routed:
+) -> RoutedTokens:
     """Routes samples to the kept experts; a pruned expert's share of a token is lost (eq. 5, 6).
 
     Args:
@@ -205,10 +205,10 @@ def route(
         _, gates = token_choice(weights.routers.mT, model.top)
         index = weights.experts[:, None].expand(-1, gates.shape[1], -1)
         every = torch.arange(gates.shape[1], device=gates.device).expand(*weights.experts.shape, -1)
-        return Routed(every, gates.gather(2, index).mT, counts)
+        return RoutedTokens(every, gates.gather(2, index).mT, counts)
     if width is None:
         width = model.width(max(1, int(counts[:1, :, :1].sum())), counts.shape[1])
-    return Routed(*expert_choice_of_counts(weights.routers, counts, model.top, width, scratch), counts)
+    return RoutedTokens(*expert_choice_of_counts(weights.routers, counts, model.top, width, scratch), counts)
 
 
 # --- one step -------------------------------------------------------------------------------------------------------

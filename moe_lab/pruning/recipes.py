@@ -22,13 +22,13 @@ from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.initialization import BranchStart, PlantedStart, RandomStart, Start
 from moe_lab.pruning.model import TokenMoE
-from moe_lab.pruning.run import Run
-from moe_lab.pruning.training import Training
+from moe_lab.pruning.run import TokenRun
+from moe_lab.pruning.training import TokenTraining
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What differs from the defaults of `TokenMoE`, `TokenTask` and `Run`.
+    """What differs from the defaults of `TokenMoE`, `TokenTask` and `TokenRun`.
 
     Attributes:
       start: the checkpoint that is fine-tuned.
@@ -61,14 +61,14 @@ RHO = "share of each group of experts that is pruned, rounded down to whole expe
 """What the axis rho is."""
 
 
-class Figure(figure.Figure):
+class TokenFigure(figure.Figure):
     """A figure of pruning2024."""
 
     paper = "pruning2024"
     taken = ("model", "task", "record_every", "measure")
 
-    def run(self, start: str | Start, routing: str) -> Run:
-        """Returns the Run of a recipe with the caller's parameters; see `run_of`."""
+    def run(self, start: str | Start, routing: str) -> TokenRun:
+        """Returns the TokenRun of a recipe with the caller's parameters; see `run_of`."""
         return run_of(self.place, start, routing, trials=self.trials, seed=self.seed, more=self.more)
 
 
@@ -86,38 +86,42 @@ def recipe_of(start: str | Start, routing: str) -> Recipe:
     return found if isinstance(start, str) else Recipe(start, found.settings)
 
 
-def run_of(place: str, start: str | Start, routing: str, *, trials: int, seed: int, more: Mapping[str, Any]) -> Run:
-    """Returns a recipe's Run with some parameters changed, each passed to the Config that has one of its name.
+def run_of(
+    place: str, start: str | Start, routing: str, *, trials: int, seed: int, more: Mapping[str, Any]
+) -> TokenRun:
+    """Returns a recipe's TokenRun with some parameters changed, each passed to the Config that has one of its name.
 
     Args:
-      place: what the Run is for, for its errors, such as "figure 5".
-      more: parameters of `TokenMoE`, `TokenTask` and `Run`.
+      place: what the TokenRun is for, for its errors, such as "figure 5".
+      more: parameters of `TokenMoE`, `TokenTask` and `TokenRun`.
 
     Raises:
       ValueError: a name that none of them has, or that the figure sets itself; any wrong value or combination.
     """
-    kinds: tuple[type[Config], ...] = (TokenMoE, TokenTask, Run)
-    known = [name for kind in kinds for name in kind.model_fields if name not in (*Figure.taken, "start", "routing")]
+    kinds: tuple[type[Config], ...] = (TokenMoE, TokenTask, TokenRun)
+    known = [
+        name for kind in kinds for name in kind.model_fields if name not in (*TokenFigure.taken, "start", "routing")
+    ]
     strange = [name for name in more if name not in known]
     require(not strange, f"{place} takes, besides its own, the parameters {', '.join(known)}", others=strange)
     recipe = recipe_of(start, routing)
     given = {**recipe.settings, **more}
     model, task, how = ({name: given[name] for name in given if name in kind.model_fields} for kind in kinds)
-    return Run(
+    return TokenRun(
         model=TokenMoE(**{**model, "routing": routing}),
         task=TokenTask(**task),
         **{**how, "start": recipe.start, "trials": trials, "seed": seed, "measure": "last"},
     )
 
 
-def trained(run: Run) -> tuple[FineTuned, dict[str, np.ndarray]]:
+def trained(run: TokenRun) -> tuple[FineTuned, dict[str, np.ndarray]]:
     """Fine-tunes a run and returns both checkpoints, and the measures of `MEASURES` at the end."""
-    training = Training(run.replace(record_every=run.steps))
+    training = TokenTraining(run.replace(record_every=run.steps))
     *_, last = training.snapshots()
     return FineTuned.of(training, run), dict(last.values)
 
 
-def check_device(run: Run) -> None:
+def check_device(run: TokenRun) -> None:
     """Refuses a device or precision that is not there.
 
     Raises:
@@ -126,7 +130,7 @@ def check_device(run: Run) -> None:
     device_and_dtype(run)
 
 
-def labels(run: Run) -> dict[str, Any]:
+def labels(run: TokenRun) -> dict[str, Any]:
     """Returns the coordinates "trial", "expert" (counted from 1, as in the paper) and "group" (how it votes)."""
     experts = np.arange(1, run.model.experts + 1)
     group = np.where(experts <= run.model.experts // 2, "+", "-")

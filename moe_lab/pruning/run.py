@@ -13,7 +13,7 @@ from moe_lab.pruning.initialization import PlantedStart, Start, check_start
 from moe_lab.pruning.model import TokenMoE
 
 
-class Run(RunConfig):
+class TokenRun(RunConfig):
     """A layer fine-tuned on a task from a checkpoint, by SGD on fresh samples (pruning2024, algorithm 1).
 
     Raises:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from moe_lab.core.findings import Finding, judged
 from moe_lab.pruning.checkpoints import FineTuned
-from moe_lab.pruning.run import Run
+from moe_lab.pruning.run import TokenRun
 from moe_lab.pruning.theory_evidence import DEFAULT, Evidence, Experts, Reading, evidence
 
 
@@ -28,7 +28,7 @@ class RequiredSizes(NamedTuple):
     later_steps: float
 
 
-def required_sizes(run: Run) -> RequiredSizes:
+def required_sizes(run: TokenRun) -> RequiredSizes:
     """Computes the sizes that (8), (9) and (11) require of a run.
 
     (8) bounds the routers' rate from above only, and then lemma 4.1 cannot hold as printed: with a rate of 0, which
@@ -74,7 +74,7 @@ def _condition(name: str, met: bool, sentence: str, **numbers: float) -> Finding
     return Finding(f"condition, {name}", judged(met, True), sentence, numbers)
 
 
-def unproved(run: Run) -> str:
+def unproved(run: TokenRun) -> str:
     """Explains why the paper proves nothing about a run; empty if it does."""
     if run.model.routing != "expert-choice":
         return "The proofs are for expert-choice routing."

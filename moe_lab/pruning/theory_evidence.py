@@ -14,7 +14,7 @@ from moe_lab.core.config import require
 from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.measures import Evaluation, measure
 from moe_lab.pruning.model import Weights
-from moe_lab.pruning.run import Run
+from moe_lab.pruning.run import TokenRun
 
 Kind = Literal["important", "unimportant", "neither"]
 Experts = Bool[np.ndarray, " k"]
@@ -53,7 +53,7 @@ class Evidence:
       diverged: whether the trial's loss became infinite or NaN.
     """
 
-    run: Run
+    run: TokenRun
     before: Mapping[str, np.ndarray]
     after: Mapping[str, np.ndarray]
     own_before: Float[np.ndarray, "k m"]
@@ -146,13 +146,13 @@ def kinds(tuned: FineTuned, trial: int = 0, reading: Reading = DEFAULT) -> list[
     ]
 
 
-def own_components(weights: Weights, run: Run) -> Float[np.ndarray, "k m"]:
+def own_components(weights: Weights, run: TokenRun) -> Float[np.ndarray, "k m"]:
     """Returns <w_r, o> of one trial's experts, with o = o_1 for those that vote + and o_2 for those that vote -."""
     first, second = (weights.neurons[0, :, pattern] for pattern in run.task.specific)
     own = torch.where(weights.signs[:, None] > 0, first, second)
     return np.asarray(own.double().cpu().numpy())
 
 
-def _measures(weights: Weights, before: Weights, evaluation: Evaluation, run: Run) -> dict[str, np.ndarray]:
+def _measures(weights: Weights, before: Weights, evaluation: Evaluation, run: TokenRun) -> dict[str, np.ndarray]:
     measured = measure(weights, before.routers, evaluation, run.model, run.task)
     return {name: value[0].double().cpu().numpy() for name, value in measured.items() if value.ndim == 2}

@@ -13,13 +13,13 @@ from moe_lab.core.snapshots import Snapshot
 from moe_lab.core.training import groups_of, samples_of
 from moe_lab.core.trials import device_and_dtype
 from moe_lab.pruning.data import TokenTask
-from moe_lab.pruning.learner import Learner, group_size, start_weights
+from moe_lab.pruning.learner import TokenLearner, group_size, start_weights
 from moe_lab.pruning.measures import MEASURES, evaluate, measure
 from moe_lab.pruning.model import TokenMoE, Weights
-from moe_lab.pruning.run import Run
+from moe_lab.pruning.run import TokenRun
 
 
-@with_settings_of(Run)
+@with_settings_of(TokenRun)
 def train(model: TokenMoE, task: TokenTask, **settings: Any) -> Iterator[Snapshot]:
     """Fine-tunes a layer on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 
@@ -30,24 +30,24 @@ def train(model: TokenMoE, task: TokenTask, **settings: Any) -> Iterator[Snapsho
     `pruning.fine_tune` does the same and keeps the weights, to prune them.
 
     Args:
-      settings: the other parameters of `Run`: start, steps, batch, trials, seed, device, precision, ...
+      settings: the other parameters of `TokenRun`: start, steps, batch, trials, seed, device, precision, ...
 
     Raises:
       ConfigError: a wrong value or combination, before the first Snapshot.
       ValueError, RuntimeError: an unknown or absent device.
     """
-    return train_run(Run(model=model, task=task, **settings))
+    return train_run(TokenRun(model=model, task=task, **settings))
 
 
-def train_run(run: Run) -> Iterator[Snapshot]:
-    """Runs `train` for a given Run."""
-    return Training(run).snapshots()
+def train_run(run: TokenRun) -> Iterator[Snapshot]:
+    """Runs `train` for a given TokenRun."""
+    return TokenTraining(run).snapshots()
 
 
-class FineTuning(Learner):
+class FineTuning(TokenLearner):
     """Some trials of a run, measured on test samples against the checkpoint `before`."""
 
-    def __init__(self, run: Run, trials: Sequence[int]) -> None:
+    def __init__(self, run: TokenRun, trials: Sequence[int]) -> None:
         weights = start_weights(run, trials, *device_and_dtype(run))
         super().__init__(weights, run.model, run.task, trials=trials, seed=run.seed, batch=run.batch)
         self.before, self.test = weights.clone(), samples_of(run, trials, "test")
@@ -58,12 +58,12 @@ class FineTuning(Learner):
         return measured | {"train_loss": self.loss}
 
 
-class Training(training.Training[FineTuning]):
+class TokenTraining(training.Training[FineTuning]):
     """The trials of a run in training, in groups that fit in the processor's cache, or in a device."""
 
     must_be_finite = ("test_loss", "router_norm")
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: TokenRun) -> None:
         super().__init__(run, MEASURES, (FineTuning(run, trials) for trials in groups_of(run, group_size(run))))
 
     @property

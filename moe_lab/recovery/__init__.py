@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moe_lab.recovery.activations import Activation
-from moe_lab.recovery.data import Inputs, MixtureTask, Parameters, Samples
+from moe_lab.recovery.data import Inputs, MixtureSamples, MixtureTask, Parameters
 from moe_lab.recovery.transforms import transforms
 
-__all__ = ["Activation", "Inputs", "MixtureTask", "Parameters", "Samples", "transforms"]
+__all__ = ["Activation", "Inputs", "MixtureSamples", "MixtureTask", "Parameters", "transforms"]

@@ -89,7 +89,7 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Samples:
+class MixtureSamples:
     """Samples of some trials.
 
     Attributes:
@@ -178,7 +178,7 @@ class MixtureTask(Config):
         split: str = "train",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float64,
-    ) -> Samples:
+    ) -> MixtureSamples:
         """Returns the first N samples of a split for each trial; trial i does not depend on the others.
 
         Raises:
@@ -196,7 +196,7 @@ class MixtureTask(Config):
 
         p = self.first_share
         shares = np.tile([1.0] if p is None else [p, 1 - p], (len(trials), 1))
-        return Samples(
+        return MixtureSamples(
             Inputs(tensor(x), tensor(means), tensor(shares)),
             tensor(y),
             to_device(experts, device),

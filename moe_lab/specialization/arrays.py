@@ -21,7 +21,7 @@ from moe_lab.core.arrays import (
 )
 from moe_lab.core.config import knob, require
 from moe_lab.core.numbers import integer_array
-from moe_lab.specialization.data import Samples, Split
+from moe_lab.specialization.data import ClusterSamples, Split
 
 _SIGNALS = 3  # the patches of a generated sample that are signals: here there are none, and their strengths are 0
 
@@ -120,7 +120,7 @@ class ArrayTask(ArrayConfig):
         split: Split = "train",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-    ) -> Samples:
+    ) -> ClusterSamples:
         """Returns the first N training or test samples of each trial's own division.
 
         Raises:
@@ -140,7 +140,7 @@ class ArrayTask(ArrayConfig):
             torch.as_tensor(self.in_unit(*pair), **numbers)
             for pair in zip(rows, (one for one, _ in divided), strict=True)
         ]
-        return Samples(
+        return ClusterSamples(
             signals=self.signals(trials, seed).to(**numbers),
             labels=torch.as_tensor(self.y[rows], **integers),
             clusters=torch.as_tensor(cluster[rows], **integers),

@@ -29,7 +29,7 @@ from moe_lab.core.snapshots import final
 from moe_lab.core.trials import device_labels
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
-from moe_lab.specialization.run import Run
+from moe_lab.specialization.run import ClusterRun
 from moe_lab.specialization.topk import BALANCINGS, TopKMoE
 from moe_lab.specialization.training import train_run
 
@@ -63,7 +63,7 @@ def balancing(
       samples: of training, and of testing.
       model: the mixture; its own balancing and strength are replaced.
       task: the clusters; the paper's setting 3 when None.
-      more: other parameters of `Run`, such as steps.
+      more: other parameters of `ClusterRun`, such as steps.
 
     Returns:
       test_accuracy, load_entropy, maximal_violation, agreement, dispatch_entropy and score_size over (balancing,
@@ -172,11 +172,11 @@ def _words(model: TopKMoE) -> str:
     return words + (f", {model.shared} shared" if model.shared else "")
 
 
-def _run(model: TopKMoE, task: ClusterTask, settings: dict[str, Any]) -> Run:
-    return Run(model=model, task=task, **{"measure": "last", "record_every": 50, **settings})
+def _run(model: TopKMoE, task: ClusterTask, settings: dict[str, Any]) -> ClusterRun:
+    return ClusterRun(model=model, task=task, **{"measure": "last", "record_every": 50, **settings})
 
 
-def _measured(run: Run) -> dict[str, np.ndarray]:
+def _measured(run: ClusterRun) -> dict[str, np.ndarray]:
     last = final(train_run(run))
     return {name: last[name] for name in _KEPT}
 
@@ -196,7 +196,7 @@ def _dataset(grid: list[Any], axes: dict[str, list[Any]]) -> xr.Dataset:
     )
 
 
-def _attrs(name: str, model: TopKMoE, task: ClusterTask, runs: dict[Any, Run], seed: int) -> dict[str, Any]:
+def _attrs(name: str, model: TopKMoE, task: ClusterTask, runs: dict[Any, ClusterRun], seed: int) -> dict[str, Any]:
     config = [run.record() for run in runs.values()]
     place = f"chen2022, definition 3.1 ({name})"
     return origin(

@@ -27,7 +27,7 @@ Range = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Samples:
+class ClusterSamples:
     """Samples of many trials, stored as the components of their patches.
 
     Attributes:
@@ -151,7 +151,7 @@ class ClusterTask(Config):
         split: Split = "train",
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
-    ) -> Samples:
+    ) -> ClusterSamples:
         """Generates N samples per trial; the samples of one trial do not depend on the other trials.
 
         Raises:
@@ -165,7 +165,7 @@ class ClusterTask(Config):
             values = np.stack([sampled[name] for sampled in per_trial])
             return torch.as_tensor(values, device=device, dtype=dtype if values.dtype.kind == "f" else torch.int64)
 
-        return Samples(**{field.name: stacked(field.name) for field in fields(Samples)})
+        return ClusterSamples(**{field.name: stacked(field.name) for field in fields(ClusterSamples)})
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> dict[str, np.ndarray]:
         """Generates one trial's samples.

@@ -13,11 +13,11 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.routers.balance import dispatch_entropy
-from moe_lab.specialization.data import Samples
+from moe_lab.specialization.data import ClusterSamples
 from moe_lab.specialization.measures import MEASURES
 from moe_lab.specialization.predictions import Trained, trained
-from moe_lab.specialization.recipes import Figure, run_of
-from moe_lab.specialization.run import Run
+from moe_lab.specialization.recipes import ClusterFigure, run_of
+from moe_lab.specialization.run import ClusterRun
 
 EXPERTS_SHOWN = 4
 """M of figure 1."""
@@ -135,7 +135,7 @@ def tsne(
     return data
 
 
-def embed(samples: Samples, stretch: float, scale: float, perplexity: float, seed: int) -> np.ndarray:
+def embed(samples: ClusterSamples, stretch: float, scale: float, perplexity: float, seed: int) -> np.ndarray:
     """Computes (N, 2) t-SNE of trial 0's unshuffled patches over `scale`, noise times `stretch`, within -1 to 1."""
     from sklearn.manifold import TSNE  # here, because it takes a second to import
 
@@ -203,11 +203,11 @@ def _one(
     samples: int,
     more: dict[str, Any],
     changes: dict[str, dict[str, Any]],
-) -> tuple[Figure, Run, dict[str, Any]]:
+) -> tuple[ClusterFigure, ClusterRun, dict[str, Any]]:
     """Makes the figure, the checked Run and the recorded point of one training of one model."""
     refused = [key for key in more if key in ("store", "jobs")]
     require(not refused, "one training has no store and no jobs", settings=refused)
-    figure = Figure(place, 1, seed, more, objective, samples)
+    figure = ClusterFigure(place, 1, seed, more, objective, samples)
     point: dict[str, Any] = {"setting": setting, "model": model}
     how: dict[str, Any] = {"objective": objective, "changes": changes}
     run = run_of(point, trials=1, seed=seed, settings={**figure.settings, "first_trial": trial}, **how)

@@ -12,7 +12,7 @@ Single experts are trained by Adam for 500 steps in both, with biases, as the au
 results of tables 3, 7 and 8 for cubic ones need them (setting 1, 16,000 samples: 78 %, without biases 53 %): a filter
 without bias depends only on the cube of a signal's strength.
 
-There are as many test samples as training samples. Any other parameter of `Run` (steps, device, precision, ...) can be
+There are as many test samples as training samples. Any other parameter of `ClusterRun` (steps, device, precision, ...) can be
 given too and, where a grid is trained, store and jobs of `moe_lab.core.sweep.sweep`. Wrong values raise a ValueError
 before anything trains.
 """
@@ -32,7 +32,7 @@ from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.embedding import dispatch_table, tsne
 from moe_lab.specialization.published import PLACES, published
-from moe_lab.specialization.recipes import ALL, Figure
+from moe_lab.specialization.recipes import ALL, ClusterFigure
 
 __all__ = [
     "ALL",
@@ -79,14 +79,14 @@ def table3(
       samples: of training, and of testing unless test_samples is given.
       models: one or several of moe-ACTIVATION, single-ACTIVATION (128 filters) or single-ACTIVATION-FILTERS.
       one_data_set: whether all trials share it; None where they do with the authors' objective alone, like theirs.
-      more: other parameters of `Run`, store and jobs.
+      more: other parameters of `ClusterRun`, store and jobs.
 
     Returns:
       test_accuracy, dispatch_entropy and train_accuracy over (setting, model, trial), dispatch(..., cluster, expert),
       expert_load(..., expert) and expert_accuracy(..., expert, cluster), all at the end. Single experts have no
       dispatch (NaN). Diverged trials are NaN throughout.
     """
-    figure = Figure("table 3", trials, seed, more, objective, samples)
+    figure = ClusterFigure("table 3", trials, seed, more, objective, samples)
     changes = {"task": _given(one_data_set)}
     return figure.fill({"setting": as_tuple(settings), "model": as_tuple(models)}, _TABLE, changes)
 
@@ -107,7 +107,7 @@ def table1(
     **more: Any,
 ) -> xr.Dataset:
     """Table 1: settings 1 and 2 of `table3`, with the same arguments and values."""
-    figure = Figure("table 1", trials, seed, more, objective, samples)
+    figure = ClusterFigure("table 1", trials, seed, more, objective, samples)
     return figure.fill({"setting": (1, 2), "model": as_tuple(models)}, _TABLE)
 
 
@@ -144,7 +144,7 @@ def single_experts(
     rule = f"activations must be among {', '.join(ACTIVATIONS)}"
     require(all(name in ACTIVATIONS for name in names), rule, activations=names)
     place = "table 7" if chosen == (3,) else "table 8" if 3 not in chosen else "tables 7 and 8"
-    figure = Figure(place, trials, seed, more, samples=samples)
+    figure = ClusterFigure(place, trials, seed, more, samples=samples)
     task = {"feature": feature, "feature_noise": feature_noise}
     axes: dict[str, list[Any]] = {"setting": list(chosen), "model": [f"single-{name}-{filters}" for name in names]}
     changes: dict[str, dict[str, Any]] = {name: {"biases": biases} for name in axes["model"]}
@@ -180,7 +180,7 @@ def load_balancing(
     Returns:
       What `table3` returns, for the models "moe-linear" (with the loss) and "moe-cubic" (without).
     """
-    figure = Figure("table 9", trials, seed, more, objective, samples)
+    figure = ClusterFigure("table 9", trials, seed, more, objective, samples)
     axes = {"setting": as_tuple(settings), "model": ["moe-linear", "moe-cubic"]}
     changes = {"moe-linear": {"load_balancing": strength}, "task": _given(one_data_set)}
     return figure.fill(axes, _TABLE, changes)
@@ -212,7 +212,7 @@ def entropy_through_time(
     names = as_tuple(models)
     require(all(str(name).startswith("moe-") for name in names), "only mixtures have a dispatch entropy", models=names)
     more = _timed(more, objective)
-    figure = Figure("figure 3", trials, seed, more, objective, samples, every)
+    figure = ClusterFigure("figure 3", trials, seed, more, objective, samples, every)
     data = figure.fill({"setting": as_tuple(settings), "model": names}, ("dispatch_entropy", "test_accuracy"))
     return data.assign_attrs(settled={"steps": more["steps"]})
 
@@ -244,7 +244,7 @@ def inner_products(
     """
     place = {"cubic": "figure 4", "linear": "figure 5"}.get(activation, "figures 4 and 5, another activation")
     more = _timed(more, objective)
-    figure = Figure(place, trials, seed, more, objective, samples, every)
+    figure = ClusterFigure(place, trials, seed, more, objective, samples, every)
     found = figure.fill({"setting": [setting], "model": [f"moe-{activation}"]}, _PRODUCTS)
     found = found.transpose("setting", "model", "step", "trial", "expert", "cluster").squeeze(("setting", "model"))
     return found.assign_attrs(settled={"steps": more["steps"]})

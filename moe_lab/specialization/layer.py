@@ -26,7 +26,7 @@ from torch import Tensor
 from moe_lab.core.config import require
 from moe_lab.core.graphs import on_accelerator
 from moe_lab.specialization.activations import ACTIVATIONS
-from moe_lab.specialization.data import Samples
+from moe_lab.specialization.data import ClusterSamples
 from moe_lab.specialization.tables import CubicWithBiases, Homogeneous, Linear, Pull, Table
 
 NUMBERS_IN_CACHE = 2**18
@@ -171,7 +171,7 @@ class Layer:
 
     def __init__(
         self,
-        samples: Samples,
+        samples: ClusterSamples,
         activation: str,
         signs: Float[Tensor, " J"],
         biases: bool = False,

@@ -17,25 +17,25 @@ from moe_lab.core.optimizers import Adam
 from moe_lab.core.training import samples_of
 from moe_lab.core.trials import stream
 from moe_lab.specialization import mixture
-from moe_lab.specialization.data import Samples, Split
+from moe_lab.specialization.data import ClusterSamples, Split
 from moe_lab.specialization.layer import Layer
 from moe_lab.specialization.measures import counted, largest_products, load_measures
 from moe_lab.specialization.mixture import Forward, Mixture
 from moe_lab.specialization.model import LOSSES, Objective, SingleExpert, initial_single, signs, stops_early
 from moe_lab.specialization.noise import evaluation_noise, noise_of_steps
-from moe_lab.specialization.run import Run
+from moe_lab.specialization.run import ClusterRun
 from moe_lab.specialization.topk import TopKMoE
 
 SAMPLES_AT_ONCE = 2**14
 """Samples of a group of trials on a CPU, whose scores, gates and slopes then stay in the cache."""
 
 
-def trials_at_once(run: Run) -> int:
+def trials_at_once(run: ClusterRun) -> int:
     """Returns how many trials a learner should hold on a CPU."""
     return max(1, SAMPLES_AT_ONCE // run.samples)
 
 
-def layer_of(run: Run, samples: Samples) -> Layer:
+def layer_of(run: ClusterRun, samples: ClusterSamples) -> Layer:
     """Binds a run's experts to samples."""
     model, like = run.model, samples.strengths
     a = torch.as_tensor(signs(model), device=like.device, dtype=like.dtype)
@@ -53,7 +53,7 @@ class ClusterLearner(training.Learner):
 
     objective: Objective = "paper"
 
-    def __init__(self, run: Run, trials: Sequence[int]) -> None:
+    def __init__(self, run: ClusterRun, trials: Sequence[int]) -> None:
         samples = samples_of(run, trials, "train")
         self.run, self.signals = run, samples.signals
         self.train, self.test = layer_of(run, samples), layer_of(run, samples_of(run, trials, "test"))
@@ -80,7 +80,7 @@ class ClusterLearner(training.Learner):
 class MixtureLearner(ClusterLearner):
     """Some trials of a mixture."""
 
-    def __init__(self, run: Run, trials: Sequence[int]) -> None:
+    def __init__(self, run: ClusterRun, trials: Sequence[int]) -> None:
         super().__init__(run, trials)
         assert isinstance(run.model, Mixture)
         self.model: Mixture = run.model
@@ -143,7 +143,7 @@ class MixtureLearner(ClusterLearner):
 class SingleLearner(ClusterLearner):
     """One expert trained by full-batch Adam, which is elementwise, so that trials are independent."""
 
-    def __init__(self, run: Run, trials: Sequence[int]) -> None:
+    def __init__(self, run: ClusterRun, trials: Sequence[int]) -> None:
         super().__init__(run, trials)
         assert isinstance(run.model, SingleExpert)
         model, d = run.model, run.task.dimension

@@ -15,7 +15,7 @@ from moe_lab.core.graphs import on_accelerator, to_device
 from moe_lab.core.trials import stream
 from moe_lab.specialization.data import Split
 from moe_lab.specialization.mixture import Mixture
-from moe_lab.specialization.run import Run
+from moe_lab.specialization.run import ClusterRun
 
 DRAWN_AT_ONCE, _STEPS_AHEAD = 2**24, 64
 """Numbers that are drawn ahead for an accelerator, 64 MB twice, and steps."""
@@ -67,7 +67,7 @@ def _fill(random: np.random.Generator, into: np.ndarray) -> None:
 
 
 def evaluation_noise(
-    run: Run, model: Mixture, trials: Sequence[int], split: Split, like: Tensor
+    run: ClusterRun, model: Mixture, trials: Sequence[int], split: Split, like: Tensor
 ) -> Float[Tensor, "T M N"] | None:
     """Samples the router noise of evaluations, the same each time; None except with the authors' objective."""
     if model.objective == "paper":

@@ -13,11 +13,11 @@ from moe_lab.core.config import require
 from moe_lab.core.training import samples_of
 from moe_lab.core.trials import device_and_dtype, stream, threads_for
 from moe_lab.specialization import mixture
-from moe_lab.specialization.data import Samples, Split
+from moe_lab.specialization.data import ClusterSamples, Split
 from moe_lab.specialization.learners import MixtureLearner, layer_of
 from moe_lab.specialization.model import SwitchMoE
 from moe_lab.specialization.noise import evaluation_noise, router_noise
-from moe_lab.specialization.run import Run
+from moe_lab.specialization.run import ClusterRun
 
 
 class Predictions(NamedTuple):
@@ -31,7 +31,7 @@ class Predictions(NamedTuple):
 class Trained:
     """A mixture after its last step, with the final values of `measures.MEASURES`, (T, ...)."""
 
-    run: Run
+    run: ClusterRun
     model: SwitchMoE
     state: mixture.State
     measures: dict[str, np.ndarray]
@@ -40,12 +40,12 @@ class Trained:
     def trials(self) -> list[int]:
         return self.run.trial_numbers
 
-    def samples(self, split: Split) -> Samples:
+    def samples(self, split: Split) -> ClusterSamples:
         """Generates its training or test samples."""
-        samples: Samples = samples_of(self.run, self.trials, split)
+        samples: ClusterSamples = samples_of(self.run, self.trials, split)
         return samples
 
-    def predict(self, samples: Samples, noise: Float[Tensor, "T M N"] | None = None) -> Predictions:
+    def predict(self, samples: ClusterSamples, noise: Float[Tensor, "T M N"] | None = None) -> Predictions:
         """Dispatches samples, with noise r on the router's scores if any is given, and computes F(x).
 
         Raises:
@@ -66,7 +66,7 @@ class Trained:
         return evaluation_noise(self.run, self.model, self.trials, split, self.state.routers)
 
 
-def trained(run: Run) -> Trained:
+def trained(run: ClusterRun) -> Trained:
     """Trains a mixture and returns its weights, with the same measures as `train_run`.
 
     Raises:

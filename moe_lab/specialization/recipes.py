@@ -19,7 +19,7 @@ from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.measures import MEASURES
 from moe_lab.specialization.model import Model, SingleExpert, SwitchMoE
-from moe_lab.specialization.run import Run
+from moe_lab.specialization.run import ClusterRun
 from moe_lab.specialization.training import train_run
 
 ALL = ("moe-cubic", "moe-linear", "single-cubic", "single-linear")
@@ -75,18 +75,18 @@ def run_of(
     objective: str,
     changes: Mapping[str, Mapping[str, Any]],
     settings: Mapping[str, Any],
-) -> Run:
-    """Makes the Run of a grid point {"setting": ..., "model": ...}.
+) -> ClusterRun:
+    """Makes the ClusterRun of a grid point {"setting": ..., "model": ...}.
 
     Args:
       changes: changed parameters of all tasks (key "task"), and of models by their name.
-      settings: other parameters of `Run`.
+      settings: other parameters of `ClusterRun`.
     """
     model = model_of(point["model"], objective)
     task = task_of(point["setting"], model, objective).replace(**changes.get("task", {}))
     model = model.replace(**changes.get(point["model"], {}))
     fixed = {"record_every": _HEARTBEAT, "steps": model.steps, **settings}
-    return Run(model=model, task=task, trials=trials, seed=seed, **fixed)
+    return ClusterRun(model=model, task=task, trials=trials, seed=seed, **fixed)
 
 
 def train_cells(points: list[Point], *, names: Sequence[str], **how: Any) -> Iterator[dict[str, np.ndarray] | None]:
@@ -113,13 +113,13 @@ def train_cells(points: list[Point], *, names: Sequence[str], **how: Any) -> Ite
     yield {name: np.stack([values[name] for values in recorded], axis=1)[None] for name in names}
 
 
-def steps_recorded(run: Run) -> list[int]:
+def steps_recorded(run: ClusterRun) -> list[int]:
     """Returns the steps of a run's Snapshots."""
     return [*range(0, run.last_step, run.record_every), run.last_step]
 
 
 @dataclass
-class Figure(figure.Figure):
+class ClusterFigure(figure.Figure):
     """A table or figure of chen2022.
 
     Args:
@@ -146,7 +146,7 @@ class Figure(figure.Figure):
 
     def runs(
         self, axes: Mapping[str, Sequence[Any]], changes: Mapping[str, Mapping[str, Any]]
-    ) -> list[tuple[Point, Run]]:
+    ) -> list[tuple[Point, ClusterRun]]:
         """Returns every grid point with its checked Run."""
         how: dict[str, Any] = {"objective": self.objective, "changes": changes, "settings": self.settings}
         return [(point, run_of(point, trials=self.trials, seed=self.seed, **how)) for point in points_of(axes)]
@@ -185,13 +185,13 @@ class Figure(figure.Figure):
         found.attrs = self.attrs_of(runs)
         return found
 
-    def attrs_of(self, runs: Sequence[tuple[Point, Run]]) -> dict[str, Any]:
+    def attrs_of(self, runs: Sequence[tuple[Point, ClusterRun]]) -> dict[str, Any]:
         """Returns the attrs of the results of some Runs, as `about` does."""
         config = [{"point": point, **run.record()} for point, run in runs]
         return self.about(config, device_labels(run for _, run in runs), objective=self.objective)
 
 
-def _labels(runs: Sequence[Run], curves: bool) -> dict[str, Any]:
+def _labels(runs: Sequence[ClusterRun], curves: bool) -> dict[str, Any]:
     """The coordinates of clusters, experts and, for curves, steps: those of the largest Run."""
     experts = max(getattr(run.model, "experts", 1) for run in runs)
     labels = {"cluster": np.arange(1, runs[0].task.clusters + 1), "expert": np.arange(1, experts + 1)}

@@ -14,12 +14,12 @@ from moe_lab.specialization.layer import rows_of
 from moe_lab.specialization.model import SingleExpert, SwitchMoE
 from moe_lab.specialization.topk import TopKMoE
 
-__all__ = ["ClusterTask", "Model", "Run"]
+__all__ = ["ClusterRun", "ClusterTask", "Model"]
 
 Model = SwitchMoE | SingleExpert | TopKMoE
 
 
-class Run(RunConfig):
+class ClusterRun(RunConfig):
     """One model on one task: everything that `train` needs to know, checked together.
 
     Raises:

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.specialization.activations import ACTIVATIONS
-from moe_lab.specialization.data import FEATURE, FEATURE_NOISE, Samples
+from moe_lab.specialization.data import FEATURE, FEATURE_NOISE, ClusterSamples
 
 Pull = Callable[[Tensor], Tensor]
 """Takes a derivative in what a function returned to the derivative in the weights that it was given."""
@@ -58,7 +58,7 @@ class Linear(Table):
 class Homogeneous(Table):
     """sigma(a z) = a^p sigma(z) for a > 0: a patch a s gives a^p sigma(<w, s>), with directions v_k, c_k and -v_k."""
 
-    def __init__(self, samples: Samples, activation: str, signs: Float[Tensor, " J"]) -> None:
+    def __init__(self, samples: ClusterSamples, activation: str, signs: Float[Tensor, " J"]) -> None:
         super().__init__(signs)
         self.activation = ACTIVATIONS[activation]
         kinds, places, degree = samples.kinds, samples.directions.clone(), self.activation.degree
@@ -77,7 +77,7 @@ class Homogeneous(Table):
 class CubicWithBiases(Table):
     """A patch a s gives (a u + b)^3 = a^3 u^3 + a^2 3 u^2 b + a 3 u b^2 + b^3 with u = <w, s>."""
 
-    def __init__(self, samples: Samples, signs: Float[Tensor, " J"]) -> None:
+    def __init__(self, samples: ClusterSamples, signs: Float[Tensor, " J"]) -> None:
         super().__init__(signs)
         self.signals = samples.signals[:, None]
         a = samples.strengths.new_zeros(len(samples.labels), samples.signals.shape[1], len(samples))

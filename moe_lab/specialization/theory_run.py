@@ -20,10 +20,10 @@ from moe_lab.core.snapshots import Snapshot
 from moe_lab.specialization import model as models
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.mixture import initial_experts
-from moe_lab.specialization.run import Run
+from moe_lab.specialization.run import ClusterRun
 
 
-def run_of(snapshot: Snapshot) -> Run:
+def run_of(snapshot: Snapshot) -> ClusterRun:
     """Restores the Run of a Snapshot from its record.
 
     Raises:
@@ -36,7 +36,7 @@ def run_of(snapshot: Snapshot) -> Run:
     model, task = (
         {name: value for name, value in record[part].items() if name != "kind"} for part in ("model", "task")
     )
-    return Run(**{**record, "model": models.SwitchMoE(**model), "task": ClusterTask(**task)})
+    return ClusterRun(**{**record, "model": models.SwitchMoE(**model), "task": ClusterTask(**task)})
 
 
 def conditions_4_2(snapshot: Snapshot) -> tuple[Finding, ...]:
@@ -165,7 +165,7 @@ def _conclusion(name: str, true: bool, sentence: str, **numbers: float) -> Findi
     return Finding(f"theorem 4.2, {name}", judged(True, true), sentence, numbers)
 
 
-def predicted_clusters(run: Run, trials: Sequence[int]) -> Int[np.ndarray, "T M"]:
+def predicted_clusters(run: ClusterRun, trials: Sequence[int]) -> Int[np.ndarray, "T M"]:
     """Predicts each expert's cluster by lemma 5.2: argmax over k and j of <v_k, w_mj> at initialization.
 
     The inner products of filters with a_j = -1 are negated.

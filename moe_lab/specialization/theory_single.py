@@ -13,7 +13,7 @@ from torch import Tensor
 
 from moe_lab.core.config import require
 from moe_lab.core.findings import Finding, judged
-from moe_lab.specialization.data import CENTER, FEATURE, FEATURE_NOISE, ClusterTask, Samples
+from moe_lab.specialization.data import CENTER, FEATURE, FEATURE_NOISE, ClusterSamples, ClusterTask
 
 PatchFunction = Callable[[Tensor], Tensor]
 """f of theorem 4.1: (rows, d) patches in float64 -> (rows,) values."""
@@ -23,7 +23,7 @@ _SIGNS = tuple(product((1, -1), repeat=2))
 _ROUNDING = 1e-9  # relative to the largest |F|; outputs closer to 0 count as 0
 
 
-def additive_output(f: PatchFunction, samples: Samples) -> Float[Tensor, "T N"]:
+def additive_output(f: PatchFunction, samples: ClusterSamples) -> Float[Tensor, "T N"]:
     """Computes F(x) = sum_p f(x^(p)), the form of theorem 4.1: a CNN with any activation, or a sum of CNNs.
 
     Raises:
@@ -41,12 +41,14 @@ def additive_output(f: PatchFunction, samples: Samples) -> Float[Tensor, "T N"]:
     return values.view(patches.shape[:3]).sum(-1)
 
 
-def additive_accuracy(f: PatchFunction, samples: Samples) -> float:
+def additive_accuracy(f: PatchFunction, samples: ClusterSamples) -> float:
     """Computes the share of samples with y F(x) > 0."""
     return float((samples.labels * additive_output(f, samples) > 0).double().mean())
 
 
-def four_configurations(samples: Samples) -> tuple[Samples, Samples, Samples, Samples]:
+def four_configurations(
+    samples: ClusterSamples,
+) -> tuple[ClusterSamples, ClusterSamples, ClusterSamples, ClusterSamples]:
     """Returns the four configurations of each sample that appendix B considers, with epsilon = -y.
 
     With y = +1: (alpha v_k, beta c_k, -gamma v_k') and (-alpha v_k, beta c_k, gamma v_k'), labels + and -; then
@@ -56,7 +58,7 @@ def four_configurations(samples: Samples) -> tuple[Samples, Samples, Samples, Sa
     sizes = samples.strengths.abs()
     swapped = replace(samples, clusters=samples.others, others=samples.clusters)
 
-    def opposed(base: Samples, labels: Tensor, feature: int, feature_noise: int) -> Samples:
+    def opposed(base: ClusterSamples, labels: Tensor, feature: int, feature_noise: int) -> ClusterSamples:
         strengths = (labels * sizes[..., feature], sizes[..., CENTER], -labels * sizes[..., feature_noise])
         return replace(base, labels=labels, strengths=torch.stack(strengths, dim=-1))
 
@@ -90,7 +92,7 @@ class Symmetrised:
         return (self.margins <= _ROUNDING * self.scale).sum(-1).double()
 
 
-def symmetrised(f: PatchFunction, samples: Samples) -> Symmetrised:
+def symmetrised(f: PatchFunction, samples: ClusterSamples) -> Symmetrised:
     """Computes the margins of appendix B's four configurations of each sample."""
     margins = [part.labels * additive_output(f, part) for part in four_configurations(samples)]
     return Symmetrised(torch.stack(margins, dim=-1))
@@ -139,7 +141,7 @@ def theorem_4_1(f: PatchFunction, task: ClusterTask, *, samples: int = 500, tria
     )
 
 
-def _agreeing(samples: Samples) -> Samples:
+def _agreeing(samples: ClusterSamples) -> ClusterSamples:
     """Returns the samples with the sign of epsilon reversed."""
     strengths = samples.strengths.clone()
     strengths[..., FEATURE_NOISE] *= -1
@@ -148,7 +150,7 @@ def _agreeing(samples: Samples) -> Samples:
 
 def every_configuration(
     signals: Float[Tensor, "S d"], strengths: tuple[float, float, float] = (1.0, 1.0, 1.0)
-) -> Samples:
+) -> ClusterSamples:
     """Returns one sample for each (k, k', y, epsilon), 4 K (K - 1) in total, without noise patches.
 
     Signals are v_1 ... v_K, c_1 ... c_K, strengths alpha, beta and gamma.
@@ -160,7 +162,7 @@ def every_configuration(
     sizes = torch.stack((alpha * y, beta * torch.ones_like(y), gamma * epsilon), dim=-1).to(signals.dtype)
     order = torch.arange(3).expand(1, len(rows), 3)
     noise = signals.new_zeros(1, len(rows), 0, signals.shape[1])
-    return Samples(signals[None], y, k, other, sizes, noise, order)
+    return ClusterSamples(signals[None], y, k, other, sizes, noise, order)
 
 
 def tight_classifier(signals: Float[Tensor, "S d"], *, answer: float = 2.0) -> PatchFunction:

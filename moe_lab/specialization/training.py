@@ -14,10 +14,10 @@ from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.learners import ClusterLearner, MixtureLearner, SingleLearner, trials_at_once
 from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
 from moe_lab.specialization.model import SingleExpert
-from moe_lab.specialization.run import Model, Run
+from moe_lab.specialization.run import ClusterRun, Model
 
 
-@with_settings_of(Run)
+@with_settings_of(ClusterRun)
 def train(model: Model, task: ClusterTask | ArrayTask, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 
@@ -28,24 +28,24 @@ def train(model: Model, task: ClusterTask | ArrayTask, **settings: Any) -> Itera
     Args:
       model: SwitchMoE, SingleExpert or TopKMoE.
       task: ClusterTask, or ArrayTask for samples of your own.
-      settings: the other parameters of `Run`: samples, trials, seed, steps, device, precision, ...
+      settings: the other parameters of `ClusterRun`: samples, trials, seed, steps, device, precision, ...
 
     Raises:
       ConfigError: a wrong value or combination, before the first Snapshot.
       ValueError, RuntimeError: an unknown or absent device.
     """
-    return train_run(Run(model=model, task=task, **settings))
+    return train_run(ClusterRun(model=model, task=task, **settings))
 
 
-def train_run(run: Run) -> Iterator[Snapshot]:
-    """Runs `train` for a given Run."""
-    return Training(run).snapshots()
+def train_run(run: ClusterRun) -> Iterator[Snapshot]:
+    """Runs `train` for a given ClusterRun."""
+    return ClusterTraining(run).snapshots()
 
 
-class Training(training.Training[ClusterLearner]):
+class ClusterTraining(training.Training[ClusterLearner]):
     """The trials of a run in training, in groups that fit in the processor's cache, or in a device."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: ClusterRun) -> None:
         learner = SingleLearner if isinstance(run.model, SingleExpert) else MixtureLearner
         learners = (learner(run, trials) for trials in groups_of(run, trials_at_once(run)))
         super().__init__(run, MEASURES | TOP_K_MEASURES, learners, stops=run.why_it_stops)

@@ -99,7 +99,7 @@ def sample_complexity(
             model = patch_model(name, embedded=root is None, width=width)
             per_pass = -(-int(count) // min(model.batch_size, int(count)))
             settings = {"epochs": -(-steps // per_pass), **more}
-            runs[count, name] = patches.Run(
+            runs[count, name] = patches.PatchImageRun(
                 model=model, task=task, samples=count, trials=trials, seed=seed, **{**_LAST, **settings}
             )
     values = ("test_accuracy", "train_accuracy", "kept_in_object", "chance")
@@ -223,8 +223,8 @@ def controls(
     count = experts or (2 if two else 4)
     settings: dict[str, Any] = {"task": task, "trials": trials, "seed": seed, **_LAST, **more}
     made = {name: turn_model(name, chosen, count, task.image) for name in names if name != LINEAR}
-    runs = {name: rotation.Run(model=model, **settings) for name, model in made.items()}
-    linear = rotation.Run(model=chosen, **settings)
+    runs = {name: rotation.TurnRun(model=model, **settings) for name, model in made.items()}
+    linear = rotation.TurnRun(model=chosen, **settings)
     values = ("test_accuracy", "train_accuracy", "dispatch_entropy", "expert_load")
     results = (
         ((name,), fitted(linear) if name == LINEAR else final(rotation.train_run(runs[name])).values) for name in names

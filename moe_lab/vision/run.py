@@ -62,7 +62,7 @@ class ImageRun(RunConfig):
         return self.epochs * -(-self.samples // self.batch)
 
 
-class Learner(training.Learner):
+class ImageLearner(training.Learner):
     """One trial of a model: its network in training, and the test samples that it is measured on.
 
     The loss is that of the last batch; it stays NaN once it was infinite or NaN, and steps are counted no more.
@@ -146,7 +146,7 @@ def cross_entropy(logits: Float[Tensor, "b c"], labels: Int[Tensor, " b"]) -> tu
     return functional.cross_entropy(logits, labels), (logits.argmax(1) == labels).sum()
 
 
-class Training(training.Training[Learner]):
+class ImageTraining(training.Training[ImageLearner]):
     """The trials of a run in training, one after another within each Snapshot.
 
     Args:
@@ -155,7 +155,7 @@ class Training(training.Training[Learner]):
 
     must_be_finite = ()  # the loss since the last Snapshot has no value at the first
 
-    def __init__(self, run: ImageRun, learner: type[Learner], measures: Mapping[str, Measure]) -> None:
+    def __init__(self, run: ImageRun, learner: type[ImageLearner], measures: Mapping[str, Measure]) -> None:
         samples = [samples_of(run, run.trial_numbers, split) for split in ("train", "test")]
         learners = (learner(run, place, trial, *samples) for place, trial in enumerate(run.trial_numbers))
         super().__init__(run, measures, learners, **run.task.provenance())  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ import xarray as xr
 from torch import Tensor
 
 from moe_lab.core.trials import stream
-from moe_lab.recovery.data import MixtureTask, Samples
+from moe_lab.recovery.data import MixtureSamples, MixtureTask
 from moe_lab.recovery.em import Moments, State, posterior
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.losses import Weights
@@ -52,7 +52,7 @@ def _in_ball(like: Tensor, random: np.random.Generator) -> Tensor:
     return gates
 
 
-def _descended(sampled: Samples, task: MixtureTask, regressors: Tensor, gates: Tensor) -> Tensor:
+def _descended(sampled: MixtureSamples, task: MixtureTask, regressors: Tensor, gates: Tensor) -> Tensor:
     """Returns the end of a descent on L_log."""
     for _ in range(_STEPS):
         state = State(regressors, gates)
@@ -60,7 +60,7 @@ def _descended(sampled: Samples, task: MixtureTask, regressors: Tensor, gates: T
     return gates
 
 
-def _worst(sampled: Samples, task: MixtureTask, gates: Tensor) -> Tensor:
+def _worst(sampled: MixtureSamples, task: MixtureTask, gates: Tensor) -> Tensor:
     """Returns unit directions of both linear experts in which E[p_1 x] moves most, by alternating maximization."""
     x, y, true = sampled.x, sampled.y, sampled.truth.regressors
     responsibilities, _, _ = posterior(State(true, gates), x, y, task.g, task.noise)

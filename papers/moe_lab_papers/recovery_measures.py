@@ -11,7 +11,7 @@ from torch import Tensor
 
 from moe_lab.core.trials import stream
 from moe_lab.recovery.activations import ACTIVATIONS
-from moe_lab.recovery.data import MixtureTask, Samples
+from moe_lab.recovery.data import MixtureSamples, MixtureTask
 from moe_lab.recovery.landscape.losses import shares_of
 from moe_lab.recovery.printed import printed
 from moe_lab.recovery.transforms import gaussian_moments, transforms
@@ -102,7 +102,7 @@ def _moments(
     return xr.Dataset({"z": (dims, z, {"long_name": "(measured - stated) / standard error"})}, coords)
 
 
-def _directions(sampled: Samples, count: int, seed: int, trial: int) -> Tensor:
+def _directions(sampled: MixtureSamples, count: int, seed: int, trial: int) -> Tensor:
     """Draws random unit vectors in the span of all regressors and gates, (1, count, d)."""
     basis = torch.cat((sampled.truth.regressors, sampled.truth.gates[:, :-1]), dim=1)
     mixed = torch.as_tensor(stream(seed, trial, "directions").standard_normal((1, count, basis.shape[1]))) @ basis

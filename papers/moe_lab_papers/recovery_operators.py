@@ -10,7 +10,7 @@ import xarray as xr
 from torch import Tensor
 
 from moe_lab.core.trials import stream
-from moe_lab.recovery.data import MixtureTask, Samples
+from moe_lab.recovery.data import MixtureSamples, MixtureTask
 from moe_lab.recovery.em import Moments, projected
 from moe_lab.recovery.measures import unit
 from moe_lab_papers.readers import reader
@@ -67,7 +67,7 @@ def operators(
     return xr.Dataset({**parts, "gradient": (("step", "noise", "trial"), gradient)}, coords)
 
 
-def _ratios(sampled: Samples, task: MixtureTask, random: np.random.Generator, points: int) -> tuple[float, ...]:
+def _ratios(sampled: MixtureSamples, task: MixtureTask, random: np.random.Generator, points: int) -> tuple[float, ...]:
     """Returns the largest ratios of a trial: stability, em, moved, and those of both steps of gradient EM."""
     least, largest = constants()
     x, true, target = sampled.x[0], sampled.truth.regressors[0], sampled.truth.gates[0, 0]
@@ -97,7 +97,7 @@ def _ratios(sampled: Samples, task: MixtureTask, random: np.random.Generator, po
     )
 
 
-def _log_odds(regressors: Tensor, sampled: Samples, task: MixtureTask) -> Tensor:
+def _log_odds(regressors: Tensor, sampled: MixtureSamples, task: MixtureTask) -> Tensor:
     """Returns log N(y | first expert) - log N(y | second expert), (N,)."""
     squares = (sampled.y[0] - task.g(regressors @ sampled.x[0].T)).square() / (2 * task.noise**2)
     return squares[1] - squares[0]
@@ -112,7 +112,7 @@ def _length(vectors: Tensor) -> Tensor:
     return torch.linalg.vector_norm(vectors, dim=1)
 
 
-def _m_step(wanted: Tensor, sampled: Samples, start: Tensor) -> Tensor:
+def _m_step(wanted: Tensor, sampled: MixtureSamples, start: Tensor) -> Tensor:
     """Maximizes Q by Newton steps from the true gate: E[f(<w, x>) x] is as wanted, (gate, d)."""
     x, moments = sampled.x[0], Moments.of(sampled.x, sampled.y)
     gates = start.expand(len(wanted), -1)

@@ -16,9 +16,9 @@ from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.recovery.landscape import L2Loss, L4Loss
 from moe_lab.specialization import ClusterTask, SwitchMoE, TopKMoE
-from moe_lab.specialization.run import Run as ClusterRun
+from moe_lab.specialization.run import ClusterRun as ClusterRun
 from moe_lab.vision import PatchWRN, QuadrantTask
-from moe_lab.vision.patches import Run as VisionRun
+from moe_lab.vision.patches import PatchImageRun as VisionRun
 from tests.browser.driver import NotebookPage
 
 Move = tuple[str, str] | tuple[str, str, int]

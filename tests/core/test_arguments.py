@@ -27,7 +27,7 @@ from moe_lab.course.copies import copy_course
 from moe_lab.datasets import cifar, mnist, uci
 from moe_lab.drawing.plots import curves
 from moe_lab.exercises import predict
-from moe_lab.patch_routing import CNN, ArrayTask, DigitTask, JointMoE, PatternTask, Run, figures, plots, train
+from moe_lab.patch_routing import CNN, ArrayTask, DigitTask, JointMoE, PatchRun, PatternTask, figures, plots, train
 from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab.pruning.criteria import criterion_of
 from moe_lab.recovery.gridlock.figures import figure6
@@ -185,7 +185,7 @@ def test_a_keyword_that_is_handed_on_is_refused_by_the_function_it_was_given_to(
     assert str(raised.value).startswith(said)
 
 
-@pytest.mark.parametrize("call", [partial(Run, task=PatternTask()), figures.joint_routers], ids=["run", "figure"])
+@pytest.mark.parametrize("call", [partial(PatchRun, task=PatternTask()), figures.joint_routers], ids=["run", "figure"])
 def test_a_class_in_the_place_of_an_instance_is_told_its_brackets(call: Callable[..., Any]) -> None:
     """Of `train` through Run, which it makes: where pytest checks types, `train`'s own are checked before its body."""
     assert _refused(call, model=JointMoE).startswith("model must be an instance, JointMoE(), not the class: got model=")

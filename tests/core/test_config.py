@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pydantic import model_validator
 
 from moe_lab.core.config import Config, ConfigError, knob, require
-from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, Run
+from moe_lab.patch_routing import DigitTask, JointMoE, PatchRun, PatternTask
 
 
 class Room(Config):
@@ -127,7 +127,7 @@ def test_two_mistakes_are_both_said() -> None:
 
 def test_a_missing_part() -> None:
     with pytest.raises(ConfigError, match=r"^Run needs task$"):
-        Run(model=JointMoE())
+        PatchRun(model=JointMoE())
 
 
 @given(
@@ -159,7 +159,9 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 def test_code_of_a_run_is_its_call() -> None:
-    run = Run(model=JointMoE(experts=4), task=DigitTask(source="mnist", root="/data/mnist"), samples=100, device="cpu")
+    run = PatchRun(
+        model=JointMoE(experts=4), task=DigitTask(source="mnist", root="/data/mnist"), samples=100, device="cpu"
+    )
     expected = "train(JointMoE(experts=4), DigitTask(source='mnist', root='/data/mnist'), samples=100, device='cpu')"
     assert run.code() == expected
 

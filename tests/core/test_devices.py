@@ -15,15 +15,15 @@ from moe_lab.core.trials import device_and_dtype, device_labels
 from moe_lab.patch_routing import JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.batch import device_and_dtype_of
 from moe_lab.patch_routing.grid_points import device_of
-from moe_lab.patch_routing.run import Run
-from moe_lab.pruning import Run as PruningRun
+from moe_lab.patch_routing.run import PatchRun
+from moe_lab.pruning import PatchRun as PruningRun
 from moe_lab.pruning import TokenMoE, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.landscape.run import PAPER_TASK, L4Loss, LossRun
 from moe_lab.specialization import ClusterTask, SwitchMoE
-from moe_lab.specialization import Run as ClusterRun
+from moe_lab.specialization import PatchRun as ClusterRun
 from moe_lab.vision import PatchWRN, QuadrantTask
-from moe_lab.vision.patches import Run as ImageRun
+from moe_lab.vision.patches import PatchRun as ImageRun
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 NO_KERNELS = "CUDA error: no kernel image is available for execution on the device"
@@ -69,7 +69,7 @@ def test_auto_is_the_gpu_where_a_step_touches_enough_numbers() -> None:
 
 @pytest.mark.usefixtures("gpu")
 def test_a_gpu_by_its_number() -> None:
-    run = Run(model=JointMoE(), task=PatternTask(), device="cuda:1")
+    run = PatchRun(model=JointMoE(), task=PatternTask(), device="cuda:1")
     assert device_and_dtype(run)[0] == torch.device("cuda:1") and device_labels([run]) == "cuda:1 (NVIDIA H100)"
     with pytest.raises(RuntimeError, match=r"^device 'cuda:2' is not present on this machine; 'auto' chooses one"):
         choose("cuda:2")
@@ -124,10 +124,10 @@ def test_an_unknown_device(name: str) -> None:
 
 
 RUNS: dict[str, RunConfig] = {
-    "patches": Run(model=JointMoE(), task=PatternTask()),
+    "patches": PatchRun(model=JointMoE(), task=PatternTask()),
     "clusters": ClusterRun(model=SwitchMoE(), task=ClusterTask()),
     "tokens": PruningRun(model=TokenMoE(), task=TokenTask()),
-    "mixture": gridlock.Run(model=gridlock.JointEM(), task=MixtureTask()),
+    "mixture": gridlock.MixtureRun(model=gridlock.JointEM(), task=MixtureTask()),
     "descent": LossRun(model=L4Loss(), task=PAPER_TASK, device="auto"),
 }
 
@@ -157,7 +157,9 @@ def test_trials_of_images_step_one_after_another() -> None:
 
 @pytest.mark.usefixtures("gpu")
 def test_the_rows_of_a_batch_and_of_a_grid_are_counted_together() -> None:
-    runs = [Run(model=SeparateMoE(patches_per_expert=kept), task=PatternTask(), trials=20) for kept in (1, 2, 4, 8)]
+    runs = [
+        PatchRun(model=SeparateMoE(patches_per_expert=kept), task=PatternTask(), trials=20) for kept in (1, 2, 4, 8)
+    ]
     assert device_and_dtype(runs[0])[0] == device_and_dtype_of(runs)[0] == device_of(runs) == CPU
     grid = [run.replace(trials=100) for run in runs] * 10
     assert device_and_dtype_of(grid)[0] == device_of(grid) == CUDA and device_of([]) == CPU

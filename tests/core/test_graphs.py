@@ -16,7 +16,7 @@ from torch import Tensor
 from moe_lab.core import graphs
 from moe_lab.core.graphs import CapturedStep, as_on_accelerator
 from moe_lab.core.snapshots import final
-from moe_lab.patch_routing import PatternTask, Run, SeparateMoE, fixed_learners, learner
+from moe_lab.patch_routing import PatchRun, PatternTask, SeparateMoE, fixed_learners, learner
 from moe_lab.patch_routing.training import train_batch
 from tests.helpers.needs import needs_cuda
 from tests.second_device import CAPTURING, second_device
@@ -50,7 +50,7 @@ def test_rows_of_different_l_step_in_parts_whose_order_does_not_matter(
     """Against each run alone on the CPU: on a GPU the parts are in flight at once, which any order stands for."""
     kept, settings = (1, 2, 4, 7), {"samples": 40, "trials": 2, "epochs": 12, "test_samples": 60}
     runs = [
-        Run(model=SeparateMoE(patches_per_expert=each), task=PatternTask(), precision="float64", **settings)
+        PatchRun(model=SeparateMoE(patches_per_expert=each), task=PatternTask(), precision="float64", **settings)
         for each in kept
     ]
     alone = [final(train_batch([run.replace(device="cpu")])) for run in runs]

@@ -27,21 +27,23 @@ SWITCH = SwitchMoE(router_noise=0)
 PATCHES: dict[str, Any] = {"task": DigitTask(), "samples": 200, "test_samples": 200, "trials": 30, "epochs": 1, **LAST}
 CLUSTERS: dict[str, Any] = {"task": ClusterTask(), "samples": 2000, "test_samples": 1000, "steps": 2, **LAST}
 RUNS: dict[str, tuple[Any, Any]] = {
-    "joint": (patch_routing, patch_routing.Run(model=JointMoE(batch_size=100), measure="last", **PATCHES)),
-    "separate": (patch_routing, patch_routing.Run(model=SeparateMoE(batch_size=100), measure="last", **PATCHES)),
-    "switch": (specialization, specialization.Run(model=SWITCH, trials=4, **CLUSTERS)),
+    "joint": (patch_routing, patch_routing.PatchRun(model=JointMoE(batch_size=100), measure="last", **PATCHES)),
+    "separate": (patch_routing, patch_routing.PatchRun(model=SeparateMoE(batch_size=100), measure="last", **PATCHES)),
+    "switch": (specialization, specialization.ClusterRun(model=SWITCH, trials=4, **CLUSTERS)),
     "switch of gelu": (
         specialization,
-        specialization.Run(model=SWITCH.replace(activation="gelu"), trials=2, **CLUSTERS),
+        specialization.ClusterRun(model=SWITCH.replace(activation="gelu"), trials=2, **CLUSTERS),
     ),
     "top-k": (
         specialization,
-        specialization.Run(model=TopKMoE(experts_per_sample=2, shared=1, router_noise=0), trials=4, **CLUSTERS),
+        specialization.ClusterRun(model=TopKMoE(experts_per_sample=2, shared=1, router_noise=0), trials=4, **CLUSTERS),
     ),
-    "tokens": (pruning, pruning.Run(model=TokenMoE(), task=TokenTask(), trials=3, steps=2, **LAST)),
+    "tokens": (pruning, pruning.TokenRun(model=TokenMoE(), task=TokenTask(), trials=3, steps=2, **LAST)),
     "mixtures": (
         gridlock,
-        gridlock.Run(model=JointEM(iterations=3), task=MixtureTask(dimension=20), samples=9000, trials=3, **LAST),
+        gridlock.MixtureRun(
+            model=JointEM(iterations=3), task=MixtureTask(dimension=20), samples=9000, trials=3, **LAST
+        ),
     ),
 }
 

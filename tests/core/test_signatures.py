@@ -11,7 +11,7 @@ import pytest
 
 from moe_lab.core.config import Config, ConfigError
 from moe_lab.core.signatures import notebook_sentence, with_notebook
-from moe_lab.patch_routing import JointMoE, PatternTask, Run, training
+from moe_lab.patch_routing import JointMoE, PatchRun, PatternTask, training
 from moe_lab.pruning import training as pruning
 from moe_lab.recovery.gridlock import training as gridlock
 from moe_lab.recovery.landscape import training as landscape
@@ -36,7 +36,7 @@ FUNCTIONS = {
 
 
 def run_of(module: str) -> type[Config]:
-    return inspect.getmodule(FUNCTIONS[module]).__dict__["LossRun" if "landscape" in module else "Run"]
+    return inspect.getmodule(FUNCTIONS[module]).__dict__["LossRun" if "landscape" in module else "PatchRun"]
 
 
 @pytest.mark.parametrize("module", FUNCTIONS)
@@ -53,8 +53,8 @@ def test_settings_are_parameters_with_defaults_and_meanings(module):
 def test_a_config_tells_what_each_parameter_means():
     assert str(inspect.signature(JointMoE)).endswith("experts: int = 8, patches_per_expert: int = 6)")
     assert "  experts: k · experts (default 8; 1 to 1024)" in inspect.getdoc(JointMoE)
-    assert "  seed: seed of all random streams (default 0; 0 to 2^63)" in inspect.getdoc(Run)
-    assert "more than 0" in inspect.getdoc(JointMoE) and "Annotated" not in str(inspect.signature(Run))
+    assert "  seed: seed of all random streams (default 0; 0 to 2^63)" in inspect.getdoc(PatchRun)
+    assert "more than 0" in inspect.getdoc(JointMoE) and "Annotated" not in str(inspect.signature(PatchRun))
 
 
 def public(room: str) -> Iterator[tuple[str, Any]]:

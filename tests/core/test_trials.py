@@ -76,7 +76,7 @@ def test_what_an_mps_device_cannot_compute_goes_to_the_cpu_with_one_word(monkeyp
     assert device_and_dtype(_Run(device="mps")) == (cpu, torch.float32)  # no second warning, which would be an error
 
 
-@pytest.mark.parametrize("room", [gridlock.Run, landscape.LossRun, _Run])
+@pytest.mark.parametrize("room", [gridlock.MixtureRun, landscape.LossRun, _Run])
 def test_a_missing_operation_is_found_by_trying(room: type[RunConfig], monkeypatch: pytest.MonkeyPatch) -> None:
     cpu = torch.device("cpu")
     missing_operation.cache_clear()

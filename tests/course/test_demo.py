@@ -15,7 +15,7 @@ from rich.console import Console
 
 import moe_lab
 from moe_lab.course import demo
-from moe_lab.patch_routing import Run
+from moe_lab.patch_routing import PatchRun
 from tests.helpers.effort import only_thorough
 
 MODELS = ["joint", "separate", "cnn"]
@@ -73,7 +73,7 @@ class TestReport:
             assert config == plan.record()
             assert (config["seed"], config["trials"], config["device"]) == (3, 5, "cpu")
             assert config["model"]["kind"] == type(plan.model).__name__
-            assert Run(**{**config, "model": plan.model, "task": plan.task}) == plan
+            assert PatchRun(**{**config, "model": plan.model, "task": plan.task}) == plan
 
     def test_live_default_is_the_widgets_default(self):
         joint = demo.plan(0, 5, "auto")["patterns", "joint"]

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from moe_lab.core.snapshots import Snapshot
-from moe_lab.patch_routing import Run, figures
+from moe_lab.patch_routing import PatchRun, figures
 from moe_lab_papers.claim import imported
 from moe_lab_papers.pmoe2023 import measures, tuning
 from moe_lab_papers.spread import judge
@@ -92,7 +92,7 @@ def test_each_model_of_figure_4_has_the_best_step_of_its_own(monkeypatch: pytest
     best = {"joint": 32.0, "separate": 2.0, "cnn": 8.0}
     seen: list[tuple[int, int]] = []
 
-    def trained(runs: list[Run]) -> list[Snapshot]:
+    def trained(runs: list[PatchRun]) -> list[Snapshot]:
         """Accuracies that are highest at the model's best step."""
         seen.extend((run.first_trial, run.samples) for run in runs)
         steps = np.array([float(run.model.learning_rate or 0) for run in runs])

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from moe_lab.core.trials import stream
-from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE
+from moe_lab.specialization import ClusterRun, ClusterTask, SingleExpert, SwitchMoE
 from moe_lab.specialization import model as models
 from moe_lab.specialization.learners import MixtureLearner
 from moe_lab.specialization.noise import router_noise
@@ -66,7 +66,7 @@ def test_noise_products_are_the_largest_of_all_pairs() -> None:
 
 
 def test_exploration_is_compared_with_the_filters_that_the_start_singles_out() -> None:
-    run = Run(model=MODEL, task=TASK, **GIVEN)
+    run = ClusterRun(model=MODEL, task=TASK, **GIVEN)
     seen = theory_start.explored(run, counted=10)
     learner = MixtureLearner(run, [0, 1])
     first, signals = learner.state.experts.clone(), learner.signals
@@ -89,7 +89,7 @@ def test_exploration_is_compared_with_the_filters_that_the_start_singles_out() -
 
 
 def test_the_share_of_the_gradient_is_autograds() -> None:
-    run = Run(model=MODEL, task=TASK, **GIVEN)
+    run = ClusterRun(model=MODEL, task=TASK, **GIVEN)
     learner = MixtureLearner(run, [0, 1])
     filters, clusters = np.array([[0, 1, 2], [3, 0, 1]]), np.array([[0, 1, 2], [3, 1, 0]])
     found = theory_start.gradient_along(learner, filters, clusters)
@@ -108,7 +108,7 @@ def test_the_share_of_the_gradient_is_autograds() -> None:
 
 def test_loads_are_compared_within_each_group() -> None:
     """By hand: .1 over .2 in the first group of the first trial; no two experts share a cluster in the second."""
-    run = Run(model=MODEL, task=TASK, **GIVEN)
+    run = ClusterRun(model=MODEL, task=TASK, **GIVEN)
     seen = theory_start.explored(run, counted=10)
     np.testing.assert_array_equal(seen.clusters, predicted_clusters(run, [0, 1]))
     load, clusters = np.array([[0.1, 0.3, 0.2, 0.4], [0.1, 0.2, 0.3, 0.4]]), np.array([[2, 0, 2, 0], [0, 1, 2, 3]])
@@ -118,4 +118,4 @@ def test_loads_are_compared_within_each_group() -> None:
 def test_lemmas_are_about_algorithm_1() -> None:
     for model in (SingleExpert(), models.SwitchMoE.authors()):
         with pytest.raises(ValueError, match="algorithm 1"):
-            theory_start.explored(Run(model=model, task=TASK, **GIVEN))
+            theory_start.explored(ClusterRun(model=model, task=TASK, **GIVEN))

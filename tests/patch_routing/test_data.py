@@ -11,22 +11,22 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from moe_lab.patch_routing import PatternTask
-from moe_lab.patch_routing.data import BACKGROUND, DISTRACTOR, SIGNAL, Samples
+from moe_lab.patch_routing.data import BACKGROUND, DISTRACTOR, SIGNAL, PatchSamples
 
 FAST = settings(max_examples=60, deadline=None)
 
 
-def drawn(task: PatternTask, samples: int = 240, trials: tuple[int, ...] = (0, 1), **more: Any) -> Samples:
+def drawn(task: PatternTask, samples: int = 240, trials: tuple[int, ...] = (0, 1), **more: Any) -> PatchSamples:
     return task.sample(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
 
 
-def patches_of(samples: Samples, role: int) -> tuple[np.ndarray, np.ndarray]:
+def patches_of(samples: PatchSamples, role: int) -> tuple[np.ndarray, np.ndarray]:
     """All patches of a role, (count, d), and the side of each."""
     chosen = (samples.roles == role).numpy()
     return samples.patches().numpy()[chosen], samples.sides.numpy()[chosen]
 
 
-def check_geometry(task: PatternTask, samples: Samples) -> None:
+def check_geometry(task: PatternTask, samples: PatchSamples) -> None:
     """Every rule of the class's docstring, to rounding; the noise must be 0."""
     o, c = task.class_patterns().numpy(), task.classes
     everything = samples.patches().numpy()
@@ -58,7 +58,7 @@ def check_geometry(task: PatternTask, samples: Samples) -> None:
     assert measured_l_star(task, everything, samples) == task.l_star
 
 
-def measured_l_star(task: PatternTask, everything: np.ndarray, samples: Samples) -> int:
+def measured_l_star(task: PatternTask, everything: np.ndarray, samples: PatchSamples) -> int:
     """One more than the most irrelevant patches of one side in a sample, by their geometry alone."""
     o = task.class_patterns().numpy()
     most = 0

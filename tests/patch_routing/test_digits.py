@@ -14,7 +14,7 @@ from moe_lab.core.snapshots import final
 from moe_lab.datasets import digits as embedded
 from moe_lab.datasets import mnist
 from moe_lab.patch_routing import DigitTask, JointMoE, train
-from moe_lab.patch_routing.data import SIGNAL, Samples
+from moe_lab.patch_routing.data import SIGNAL, PatchSamples
 
 
 @pytest.fixture(params=["digits", "mnist"])
@@ -28,7 +28,7 @@ def mnist_task(request: pytest.FixtureRequest) -> DigitTask:
     return DigitTask(source="mnist", root=root, digits=(1, 0))
 
 
-def drawn(task: DigitTask, samples: int = 120, trials: tuple[int, ...] = (0, 1), **more: Any) -> Samples:
+def drawn(task: DigitTask, samples: int = 120, trials: tuple[int, ...] = (0, 1), **more: Any) -> PatchSamples:
     return task.sample(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
 
 

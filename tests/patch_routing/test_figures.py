@@ -12,7 +12,7 @@ import xarray as xr
 
 from moe_lab.core.config import ConfigError
 from moe_lab.core.snapshots import final
-from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, figures, train
+from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatchRun, PatternTask, SeparateMoE, figures, train
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -174,7 +174,7 @@ class TestOtherFigures:
             task = DigitTask(source="mnist", root=Path(".")) if source == "mnist" else None
             how = {"batch_size": recipe.batch_size, "learning_rate": recipe.learning_rate}
             models = (JointMoE(**how), SeparateMoE(patches_per_expert=recipe.separate_patches, **how), CNN(**how))
-            runs = [Run(model=model, task=task or DigitTask(), samples=100) for model in models]
+            runs = [PatchRun(model=model, task=task or DigitTask(), samples=100) for model in models]
             assert {(run.model.batch_size, run.model.learning_rate) for run in runs} == {tuple(how.values())}
 
 

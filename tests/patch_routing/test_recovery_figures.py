@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from moe_lab.core.snapshots import final
-from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, SeparateMoE, train, train_batch
+from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatchRun, PatternTask, SeparateMoE, train, train_batch
 from tests.helpers.effort import only_thorough
 
 SEED = 101
@@ -101,7 +101,7 @@ def test_keeping_more_patches_needs_more_samples() -> None:
 
 def success(kept: int, samples: int, *, trials: int) -> float:
     """The share of trials that reach 95 %."""
-    run = Run(
+    run = PatchRun(
         model=SeparateMoE(patches_per_expert=kept),
         task=DigitTask(),
         samples=samples,

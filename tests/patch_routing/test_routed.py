@@ -168,7 +168,7 @@ def test_what_finds_a_place_by_hand() -> None:
     asked = torch.tensor([[[[1, 1, 0], [0, 1, 1]], [[0, 0, 1], [1, 0, 0]]]]).bool()  # (1, k, b, n)
     mask = torch.tensor([[[[1, 0, 0], [0, 1, 0]], [[0, 0, 1], [1, 0, 0]]]]).bool()
     counts = PlaceCounts(1, False, 1, 2, 2, torch.zeros(1, dtype=torch.float64))
-    now = routed.RoutedPass(routed.Choice(asked, mask, mask.double()), torch.zeros(1, 1, 2, dtype=torch.float64))
+    now = routed.RoutedPass(routed.PatchChoice(asked, mask, mask.double()), torch.zeros(1, 1, 2, dtype=torch.float64))
     counts.add(now, torch.tensor([[0, 1]]), torch.tensor([[0, 2]]), torch.full((1, 2, 3), BACKGROUND))
     found = counts.values(torch.ones(1, 2, dtype=torch.bool))
     values = {name: found[name][0].tolist() for name in found if MEASURES[name].dims in ((), ("expert",))}
@@ -183,7 +183,7 @@ def test_what_slots_receive_of_o_by_hand() -> None:
     gates = torch.tensor([[[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], [[0.25, 0.5, 0.25], [0.4, 0.4, 0.2]]]]).double()
     every = torch.ones_like(gates, dtype=torch.bool)
     counts = PlaceCounts(1, True, 1, 2, 2, torch.zeros(1, dtype=torch.float64))
-    now = routed.RoutedPass(routed.Choice(every, every, gates), torch.zeros(1, 1, 2, dtype=torch.float64))
+    now = routed.RoutedPass(routed.PatchChoice(every, every, gates), torch.zeros(1, 1, 2, dtype=torch.float64))
     counts.add(now, torch.tensor([[0, 1]]), torch.tensor([[0, 2]]), torch.full((1, 2, 3), BACKGROUND))
     found = counts.values(torch.ones(1, 2, dtype=torch.bool))
     assert found["signal_share"].item() == pytest.approx((0.5 + 0.7 + 0.25 + 0.2) / 4)

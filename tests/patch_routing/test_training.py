@@ -13,11 +13,11 @@ import torch
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.snapshots import Snapshot, final
 from moe_lab.core.trials import stream
-from moe_lab.patch_routing import CNN, JointMoE, PatternTask, Run, SeparateMoE, initialization, train, train_batch
+from moe_lab.patch_routing import CNN, JointMoE, PatchRun, PatternTask, SeparateMoE, initialization, train, train_batch
 from moe_lab.patch_routing import learner as learner_module
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import samples_of
-from moe_lab.patch_routing.training import Training
+from moe_lab.patch_routing.training import PatchTraining
 from tests.patch_routing import oracle
 from tests.patch_routing.oracle import Expert
 
@@ -142,8 +142,8 @@ def test_a_trial_ends_after_the_first_epoch_that_leaves_no_error(model, where):
     rate = 16.0 if model.name == "joint" else 4.0  # an epoch is two steps, in which much is learned
     model = model.replace(neurons=12, learning_rate=rate)
     first, on_the_way = np.zeros(3, dtype=int), np.zeros(3)
-    runs = [Run(model=model, task=task, **how, until="epochs")]
-    training = Training(runs, samples_of(runs))
+    runs = [PatchRun(model=model, task=task, **how, until="epochs")]
+    training = PatchTraining(runs, samples_of(runs))
     for snapshot in training.snapshots():
         if snapshot.step and not snapshot.finished.any():
             ends = (first == 0) & (training.learner.training_error()[0] == 0).numpy()
@@ -227,8 +227,8 @@ def test_a_row_ends_at_zero_training_error_and_stands_still(model):
 def test_finished_rows_leave_the_batch():
     """What the learner computes on shrinks; the Snapshots keep all rows."""
     how = {"trials": 5, "seed": 0, "device": "cpu", "test_samples": 100, "record_every": 1}
-    runs = [Run(model=SeparateMoE(), task=PatternTask(), **how)]
-    training, sizes = Training(runs, samples_of(runs)), []
+    runs = [PatchRun(model=SeparateMoE(), task=PatternTask(), **how)]
+    training, sizes = PatchTraining(runs, samples_of(runs)), []
     for snapshot in training.snapshots():
         held = len(training.learner.weights)
         assert held == (~snapshot.finished).sum() and snapshot.trials == 5
@@ -240,9 +240,11 @@ def test_finished_rows_leave_the_batch():
 def test_rows_without_error_are_found_block_by_block(model, monkeypatch):
     """Against the exact training error, at every step of rows of different N; a row that is broken says so."""
     monkeypatch.setattr(learner_module, "GIVE_UP_AFTER", 7)
-    runs = [Run(model=model, task=TASK.replace(noise=0.1), **{**FAST, "samples": n, "epochs": 60}) for n in (40, 100)]
+    runs = [
+        PatchRun(model=model, task=TASK.replace(noise=0.1), **{**FAST, "samples": n, "epochs": 60}) for n in (40, 100)
+    ]
     runs, seen = [each.replace(record_every=1) for each in runs], set()
-    training = Training(runs, samples_of(runs))
+    training = PatchTraining(runs, samples_of(runs))
     for snapshot in training.snapshots():
         learner = training.learner
         if snapshot.finished.all():
@@ -290,9 +292,9 @@ def test_the_epoch_limit_is_kept(model, samples, batch, steps):
 @pytest.mark.parametrize("kind", [SeparateMoE, CNN])
 @pytest.mark.parametrize("measure", ["every", "last"])
 def test_a_diverged_row_says_so_and_leaves_the_others_alone(kind, measure):
-    def of(learning_rate: float) -> Run:
+    def of(learning_rate: float) -> PatchRun:
         model = kind(neurons=12, learning_rate=learning_rate)
-        return Run(model=model, task=WILD, **FAST, measure=measure)
+        return PatchRun(model=model, task=WILD, **FAST, measure=measure)
 
     together = list(train_batch([of(2.0), of(1e38), of(0.5)]))
     last = together[-1]

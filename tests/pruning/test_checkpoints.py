@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from moe_lab.core.snapshots import final
-from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, Run, TokenMoE, TokenTask, fine_tune
+from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, TokenMoE, TokenRun, TokenTask, fine_tune
 from moe_lab.pruning.criteria import CRITERIA, UndefinedCriterionError
 from moe_lab.pruning.learner import start_weights
 from moe_lab.pruning.select import pruned
-from moe_lab.pruning.training import Training
+from moe_lab.pruning.training import TokenTraining
 from tests.pruning import oracle
 
 TASK = TokenTask(patterns=26, tokens=10)
@@ -33,7 +33,7 @@ def defined(routing: str) -> list[str]:
     return [name for name in CRITERIA if name != "token-count" or routing == "token-choice"]
 
 
-def run_of(name: str, **more: Any) -> Run:
+def run_of(name: str, **more: Any) -> TokenRun:
     given: dict[str, Any] = {
         "start": PlantedStart(others_norm=4.0, others_neurons=0.4),
         "steps": 25,
@@ -44,7 +44,7 @@ def run_of(name: str, **more: Any) -> Run:
         "device": "cpu",
         "precision": "float64",
     }
-    return Run(model=MODELS[name], task=TASK, **{**given, **more})
+    return TokenRun(model=MODELS[name], task=TASK, **{**given, **more})
 
 
 @pytest.fixture(scope="module")
@@ -115,13 +115,13 @@ def test_what_is_asked_again_is_not_computed_again(tuned, monkeypatch):
 
 def test_fine_tune_measures_what_train_measures(tuned):
     for name in MODELS:
-        last = final(Training(run_of(name)).snapshots())
+        last = final(TokenTraining(run_of(name)).snapshots())
         np.testing.assert_array_equal(tuned[name].evaluation.accuracy(), last["test_accuracy"])
         np.testing.assert_allclose(tuned[name].scores("router-norm-change"), last["norm_change"], rtol=1e-9, atol=1e-12)
 
 
 def test_a_training_can_be_pruned_on_its_way():
-    training = Training(run_of("expert-choice", record_every=10))
+    training = TokenTraining(run_of("expert-choice", record_every=10))
     seen = []
     for _ in training.snapshots():
         seen.append(FineTuned.of(training))
@@ -219,7 +219,7 @@ def test_where_experts_know_of_each_other_they_are_not(tuned, name):
 
 @EACH
 def test_a_diverged_trial_has_no_accuracy(name):
-    training = Training(run_of(name, measure="last"))
+    training = TokenTraining(run_of(name, measure="last"))
     snapshots = training.snapshots()
     next(snapshots)
     training.learners[0].weights.routers[1] = torch.nan

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from moe_lab.core.trials import stream
 from moe_lab.drawing import theme
-from moe_lab.pruning import Samples, TokenMoE, TokenTask, Weights, criteria, figures, plots
+from moe_lab.pruning import TokenMoE, TokenSamples, TokenTask, Weights, criteria, figures, plots
 from moe_lab.pruning.criteria import CRITERIA, Statistics, UndefinedCriterionError, routing_statistics, scores_of
 from moe_lab.pruning.select import pruned
 
@@ -165,7 +165,7 @@ def test_an_unknown_criterion_is_named():
 # --- what is counted --------------------------------------------------------------------------------------------------
 
 
-def counted_by_hand(weights: Weights, samples: Samples, routing: str, top: int) -> tuple[np.ndarray, ...]:
+def counted_by_hand(weights: Weights, samples: TokenSamples, routing: str, top: int) -> tuple[np.ndarray, ...]:
     """(T, k) shares received, shares received as top-1, and mean gates of the latter, one token at a time."""
     trials, k, _ = weights.routers.shape
     received, top1, gates = (np.zeros((trials, k)) for _ in range(3))

@@ -12,7 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moe_lab.pruning import Samples, TokenTask
+from moe_lab.pruning import TokenSamples, TokenTask
 from moe_lab.pruning.data import SampleStream
 
 MANY = 20_000
@@ -21,11 +21,11 @@ UNLIKELY = 1e-4
 """p-values below it say that a distribution is another one. Seeds are fixed, so that no test changes its mind."""
 
 
-def drawn(task: TokenTask, samples: int = 200, trials: tuple[int, ...] = (0, 1), **more: Any) -> Samples:
+def drawn(task: TokenTask, samples: int = 200, trials: tuple[int, ...] = (0, 1), **more: Any) -> TokenSamples:
     return task.sample(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
 
 
-def check_definition(task: TokenTask, samples: Samples) -> None:
+def check_definition(task: TokenTask, samples: TokenSamples) -> None:
     """Every rule of section 4.2, read off the tokens."""
     first, second = task.specific
     assert ((samples.labels == 1) | (samples.labels == -1)).all()
@@ -69,7 +69,7 @@ def test_the_pair_numbers_the_patterns():
 
 
 @pytest.fixture(scope="module")
-def many() -> tuple[TokenTask, Samples]:
+def many() -> tuple[TokenTask, TokenSamples]:
     task = TokenTask(patterns=12, tokens=8)
     return task, drawn(task, MANY, trials=(0,))
 
@@ -136,7 +136,7 @@ def test_no_direction_is_preferred():
 EACH_ZIPF = pytest.mark.parametrize("zipf", [0.0, 1.0])
 
 
-def same(one: Samples, other: Samples) -> bool:
+def same(one: TokenSamples, other: TokenSamples) -> bool:
     return torch.equal(one.tokens, other.tokens) and torch.equal(one.labels, other.labels)
 
 

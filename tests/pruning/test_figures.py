@@ -9,11 +9,11 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, figures, fine_tune
+from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, TokenRun, TokenTask, figures, fine_tune
 from moe_lab.pruning.criteria import CRITERIA, UndefinedCriterionError
 from moe_lab.pruning.initialization import important_experts
 from moe_lab.pruning.recipes import RECIPES, recipe_of, run_of
-from moe_lab.pruning.training import Training
+from moe_lab.pruning.training import TokenTraining
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -31,12 +31,12 @@ START = PlantedStart(favourites=4)
 SMALL = {"trials": 3, "seed": 5, "fine_tuning_steps": 4, **TINY}
 
 
-def run_small(routing: str = "expert-choice", **more) -> Run:
+def run_small(routing: str = "expert-choice", **more) -> TokenRun:
     """The run behind `SMALL`, made without the recipes."""
     model = TokenMoE(experts=8, neurons=4, top=3, routing=routing)
     task = TokenTask(patterns=40, tokens=12)
     how = {"trials": 3, "seed": 5, "steps": 12, "batch": 10, "test_samples": 80, "measure": "last", "start": START}
-    return Run(model=model, task=task, **{**how, **more})
+    return TokenRun(model=model, task=task, **{**how, **more})
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def planted() -> xr.Dataset:
 def broken(monkeypatch):
     """Every training loses its second trial."""
 
-    class Broken(Training):
+    class Broken(TokenTraining):
         def __init__(self, run):
             super().__init__(run)
             self.learners[0].weights.routers[1] = torch.nan
@@ -65,7 +65,7 @@ def broken(monkeypatch):
 class TestRecipes:
     def test_the_live_default_is_what_run_has_by_default(self):
         run = run_of("criteria", "planted", "expert-choice", trials=8, seed=0, more={})
-        assert run == Run(model=TokenMoE(), task=TokenTask(), measure="last")
+        assert run == TokenRun(model=TokenMoE(), task=TokenTask(), measure="last")
 
     def test_all_of_them_can_be_run(self):
         for start, routing in RECIPES:
@@ -87,7 +87,7 @@ class TestRecipes:
 
     def test_no_parameter_is_in_two_configs(self):
         """Else a name would not say whose it is."""
-        kinds = [set(TokenMoE.model_fields), set(TokenTask.model_fields), set(Run.model_fields)]
+        kinds = [set(TokenMoE.model_fields), set(TokenTask.model_fields), set(TokenRun.model_fields)]
         assert sum(len(kind) for kind in kinds) == len(set.union(*kinds))
 
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 import xarray as xr
 
-from moe_lab.pruning import RandomStart, Run, TokenMoE, TokenTask, figures, fine_tune
+from moe_lab.pruning import RandomStart, TokenMoE, TokenRun, TokenTask, figures, fine_tune
 from moe_lab.pruning.recipes import run_of
-from moe_lab.pruning.training import Training
+from moe_lab.pruning.training import TokenTraining
 
 pytestmark = pytest.mark.usefixtures("float64")
 
@@ -29,7 +29,7 @@ TINY = {
 def broken(monkeypatch):
     """Every training loses its second trial."""
 
-    class Broken(Training):
+    class Broken(TokenTraining):
         def __init__(self, run):
             super().__init__(run)
             self.learners[0].weights.routers[1] = torch.nan
@@ -101,7 +101,9 @@ class TestFigure3:
         how = {"trials": 1, "seed": 3, **TINY, "steps": 40}
         model = TokenMoE(experts=8, neurons=4, top=3, router_learning_rate=0.01)
         task = TokenTask(patterns=40, tokens=12, pair=3)
-        run = Run(model=model, task=task, start=RandomStart(), trials=1, seed=3, steps=40, batch=10, test_samples=80)
+        run = TokenRun(
+            model=model, task=task, start=RandomStart(), trials=1, seed=3, steps=40, batch=10, test_samples=80
+        )
         tuned = fine_tune(run)
         data = figures.figure3(**how, pair=3)
         np.testing.assert_allclose(data.router_component[:, :2], tuned.after.routers[0][:, 6:8])

@@ -11,7 +11,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights, initialization
+from moe_lab.pruning import (
+    BranchStart,
+    PlantedStart,
+    RandomStart,
+    TokenMoE,
+    TokenRun,
+    TokenTask,
+    Weights,
+    initialization,
+)
 from moe_lab.pruning.learner import start_weights
 from moe_lab.pruning.measures import evaluate
 from moe_lab.pruning.model import route
@@ -24,7 +33,7 @@ TRIALS = range(4)
 
 
 def begun(start: initialization.Start, model: TokenMoE = MODEL, task: TokenTask = TASK, **more: Any) -> Weights:
-    run = Run(
+    run = TokenRun(
         model=model, task=task, start=start, trials=len(TRIALS), seed=3, device="cpu", precision="float64", **more
     )
     return start_weights(run, run.trial_numbers, torch.device("cpu"), torch.float64)

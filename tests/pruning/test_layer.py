@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask, Weights, fine_tune
+from moe_lab.pruning import PlantedStart, TokenMoE, TokenRun, TokenTask, Weights, fine_tune
 from moe_lab.pruning.layer import Layer, counted_operations, inference_seconds, operations
 from moe_lab.pruning.measures import evaluate
 from moe_lab.pruning.select import pruned
@@ -72,7 +72,7 @@ def test_a_fine_tuned_and_pruned_layer_has_its_accuracy(routing, top):
     task = TokenTask(patterns=30, tokens=12)
     model = TokenMoE(experts=8, neurons=4, routing=routing, top=top, learning_rate=0.3, router_learning_rate=0.2)
     start = PlantedStart(important=1, others_norm=4, others_neurons=0.05)
-    one = fine_tune(Run(model=model, task=task, start=start, trials=2, test_samples=100, device="cpu"))
+    one = fine_tune(TokenRun(model=model, task=task, start=start, trials=2, test_samples=100, device="cpu"))
     kept = one.kept("router-norm-change", 0.5)
     smaller, vectors = one.pruned(kept), task.vectors([0, 1], seed=0)
     for trial in range(2):

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.pruning import FineTuned, Run, TokenMoE, TokenTask, Weights, fine_tune
+from moe_lab.pruning import FineTuned, TokenMoE, TokenRun, TokenTask, Weights, fine_tune
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
 from moe_lab.pruning.layer import Layer, counted_operations
-from moe_lab.pruning.live import Choice, FineTuning, Pruned, Tuner
+from moe_lab.pruning.live import FineTuning, Pruned, PruningChoice, Tuner
 from moe_lab.pruning.select import kept_by_count, kept_experts
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -31,15 +31,15 @@ OFFERED: dict[str, Criterion] = {**CRITERIA, "reversed": reversed_norm_change}
 def trained(trials: int = 2, **model: Any) -> FineTuned:
     layer = TokenMoE(**{"experts": 8, "router_learning_rate": 0.1, **model})
     task = TokenTask(patterns=100, tokens=40)
-    return fine_tune(Run(model=layer, task=task, steps=30, trials=trials, test_samples=200, device="cpu"))
+    return fine_tune(TokenRun(model=layer, task=task, steps=30, trials=trials, test_samples=200, device="cpu"))
 
 
-def choice_of(**values: Any) -> Choice:
+def choice_of(**values: Any) -> PruningChoice:
     usual = {"rho": 0.5, "criterion": "router-norm-change", "fine_tune": False, "tuning_steps": 20}
-    return Choice(**{**usual, **values})
+    return PruningChoice(**{**usual, **values})
 
 
-def finished(pruned: Pruned, choice: Choice) -> FineTuning:
+def finished(pruned: Pruned, choice: PruningChoice) -> FineTuning:
     tuning = FineTuning(pruned, CHUNK)
     for _ in tuning.work(lambda: choice):
         pass
@@ -106,7 +106,7 @@ def test_a_choice_that_changes_meanwhile_is_followed() -> None:
     tuning = FineTuning(Pruned(trained(loss="hinge"), OFFERED), CHUNK)
     choices = [choice_of(fine_tune=True, rho=0.25)] * 3 + [choice_of(fine_tune=True, rho=0.75, criterion="random")]
 
-    def latest() -> Choice:
+    def latest() -> PruningChoice:
         return choices.pop(0) if len(choices) > 1 else choices[0]
 
     for _ in tuning.work(latest):

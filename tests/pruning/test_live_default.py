@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab.pruning import FineTuned, PlantedStart, Run, TokenMoE, TokenTask, fine_tune
+from moe_lab.pruning import FineTuned, PlantedStart, TokenMoE, TokenRun, TokenTask, fine_tune
 from moe_lab.pruning.initialization import important_experts
 from tests.pruning.oracle import separates
 
@@ -16,7 +16,7 @@ from tests.pruning.oracle import separates
 @pytest.fixture(scope="module")
 def live() -> FineTuned:
     """Every default, on few test samples."""
-    return fine_tune(Run(model=TokenMoE(), task=TokenTask(), trials=5, test_samples=300, seed=202, device="cpu"))
+    return fine_tune(TokenRun(model=TokenMoE(), task=TokenTask(), trials=5, test_samples=300, seed=202, device="cpu"))
 
 
 def live_important(live: FineTuned) -> Tensor:
@@ -58,7 +58,7 @@ def test_lemma_4_1_and_4_2_in_numbers(live):
 
 def test_the_live_default_in_token_choice():
     """Routers stay; here experts must say little of other things, for nobody drops any token."""
-    run = Run(
+    run = TokenRun(
         model=TokenMoE(routing="token-choice", top=2),
         task=TokenTask(),
         start=PlantedStart(others_neurons=0.02),
@@ -79,7 +79,7 @@ def test_fine_tuning_rescues_what_can_still_learn():
 
     Those that token counts keep never receive the task's patterns: no number of steps helps them.
     """
-    run = Run(model=TokenMoE(), task=TokenTask(), trials=4, test_samples=200, seed=101, steps=30, device="cpu")
+    run = TokenRun(model=TokenMoE(), task=TokenTask(), trials=4, test_samples=200, seed=101, steps=30, device="cpu")
     one = fine_tune(run)
     bare, taught = (
         one.accuracies(["router-norm-change", "importance-score"], (0.5,), steps)[:, 0] for steps in (0, 60)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.pruning import Samples, TokenMoE, TokenTask, Weights
+from moe_lab.pruning import TokenMoE, TokenSamples, TokenTask, Weights
 from moe_lab.pruning.measures import MEASURES, Evaluation, evaluate, measure
 from moe_lab.pruning.select import pruned
 
@@ -38,7 +38,7 @@ def gates_by_hand(router: np.ndarray, tokens: list[int], routing: str, top: int)
 
 
 def by_hand(
-    weights: Weights, before: torch.Tensor, samples: Samples, model: TokenMoE, task: TokenTask, trial: int
+    weights: Weights, before: torch.Tensor, samples: TokenSamples, model: TokenMoE, task: TokenTask, trial: int
 ) -> dict[str, Any]:
     """Everything that is measured of one trial but the training loss."""
     k, plus = weights.experts.shape[1], int((weights.signs > 0).sum())

@@ -15,8 +15,8 @@ from moe_lab.pruning import (
     FineTuned,
     PlantedStart,
     RandomStart,
-    Run,
     TokenMoE,
+    TokenRun,
     TokenTask,
     fine_tune,
     theory,
@@ -30,7 +30,7 @@ CLOSE = PlantedStart(others_norm=0.4)  # norms up to .8, as appendix C wants
 
 def tuned_with(model: TokenMoE | None = None, task: TokenTask | None = None, **settings) -> FineTuned:
     given = {"trials": 2, "test_samples": 400} | settings
-    return fine_tune(Run(model=model or TokenMoE(), task=task or TokenTask(), **given))
+    return fine_tune(TokenRun(model=model or TokenMoE(), task=task or TokenTask(), **given))
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_there_must_be_such_a_trial(planted: FineTuned, trial: int) -> None:
 
 
 def test_the_sizes_that_are_required_are_the_papers() -> None:
-    required = theory.required_sizes(Run(model=TokenMoE(), task=TokenTask()))
+    required = theory.required_sizes(TokenRun(model=TokenMoE(), task=TokenTask()))
     assert required.router_learning_rate == pytest.approx(0.1 / (20 * 200 * 25)) == 1e-6
     assert required.batch == 10**6
     assert required.steps == pytest.approx(25 * math.sqrt(200 * math.log(5)) / 0.1)

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.pruning import FineTuned, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, fine_tune, theory
+from moe_lab.pruning import FineTuned, PlantedStart, RandomStart, TokenMoE, TokenRun, TokenTask, fine_tune, theory
 
 SMALL = TokenTask(patterns=60, tokens=20)
 
 
 def tuned_with(model: TokenMoE, task: TokenTask = SMALL, **settings) -> FineTuned:
     given = {"trials": 2, "steps": 30, "batch": 20, "test_samples": 100, "precision": "float64"} | settings
-    return fine_tune(Run(model=model, task=task, **given))
+    return fine_tune(TokenRun(model=model, task=task, **given))
 
 
 @pytest.mark.parametrize(

@@ -16,15 +16,15 @@ from moe_lab.pruning import (
     BranchStart,
     PlantedStart,
     RandomStart,
-    Run,
     TokenMoE,
+    TokenRun,
     TokenTask,
     fine_tune,
     train,
     train_run,
 )
 from moe_lab.pruning.learner import start_weights
-from moe_lab.pruning.training import Training
+from moe_lab.pruning.training import TokenTraining
 from tests.helpers.needs import needs_cuda
 from tests.pruning import oracle
 from tests.second_device import second_device
@@ -62,7 +62,7 @@ def trained(name: str, **changes: Any) -> Iterator[Snapshot]:
 def test_a_training_is_the_papers_algorithm(name):
     """Checkpoint, data, steps and measures together, step by step in float64, on vectors."""
     model, more = CASES[name]
-    run = Run(model=model, task=TASK, **{**FAST, **more, "precision": "float64", "record_every": 1})
+    run = TokenRun(model=model, task=TASK, **{**FAST, **more, "precision": "float64", "record_every": 1})
     snapshots = list(train_run(run))
     weights = start_weights(run, run.trial_numbers, torch.device("cpu"), torch.float64)
     rules: dict[str, Any] = {"routing": model.routing, "top": model.top}
@@ -126,10 +126,10 @@ def test_at_step_zero_nothing_has_changed(name):
 
 @EACH
 def test_the_checkpoints_are_those_that_were_measured(name):
-    """`fine_tune` keeps what `train` measures, and `Training` gives it at any step, as copies."""
+    """`fine_tune` keeps what `train` measures, and `TokenTraining` gives it at any step, as copies."""
     model, more = CASES[name]
-    run = Run(model=model, task=TASK, **{**FAST, **more, "record_every": 4})
-    training = Training(run)
+    run = TokenRun(model=model, task=TASK, **{**FAST, **more, "record_every": 4})
+    training = TokenTraining(run)
     for snapshot in training.snapshots():
         norms = training.after.routers.norm(dim=2)
         np.testing.assert_allclose(snapshot["router_norm"], norms, rtol=1e-6)
@@ -158,7 +158,7 @@ def test_checkpoints_and_pruning_on_a_device_are_those_on_the_cpu(name, device):
 
 def compare_checkpoints(name, device):
     model, more = CASES[name]
-    run = Run(model=model, task=TASK, **{**FAST, **more, "precision": "float64"})
+    run = TokenRun(model=model, task=TASK, **{**FAST, **more, "precision": "float64"})
     cpu, there = (fine_tune(run.replace(device=where)) for where in ("cpu", device))
     for criterion in pruning.criteria.CRITERIA:
         if criterion == "token-count" and model.routing == "expert-choice":
@@ -176,7 +176,7 @@ def compare_checkpoints(name, device):
 def broken(name: str, value: float, part: str) -> list[Snapshot]:
     """A run, with a weight of the second trial broken after step 0."""
     model, more = CASES[name]
-    training = Training(Run(model=model, task=TASK, **{**FAST, **more, "record_every": 2}))
+    training = TokenTraining(TokenRun(model=model, task=TASK, **{**FAST, **more, "record_every": 2}))
     run = training.snapshots()
     snapshots = [next(run)]
     [group] = training.learners

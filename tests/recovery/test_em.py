@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from moe_lab.recovery import Activation, MixtureTask, Samples, em
+from moe_lab.recovery import Activation, MixtureSamples, MixtureTask, em
 from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.em import Moments, State, projected
 from tests.recovery import oracle
@@ -19,7 +19,9 @@ EACH_G = pytest.mark.parametrize("activation", sorted(ACTIVATIONS))
 TRIALS = 2
 
 
-def case(k: int = 3, d: int = 4, samples: int = 120, activation: str = "identity", noise: float = 0.3) -> Samples:
+def case(
+    k: int = 3, d: int = 4, samples: int = 120, activation: str = "identity", noise: float = 0.3
+) -> MixtureSamples:
     task = MixtureTask(experts=k, dimension=d, activation=activation, noise=noise)
     return task.sample(samples, trials=range(TRIALS), seed=7)
 
@@ -30,7 +32,7 @@ def somewhere(k: int, d: int, seed: int = 0) -> State:
     return State(0.7 * drawn[0], 0.8 * drawn[1])
 
 
-def runs(start: State, data: Samples, sigma: float, iterations: int, **given) -> list[em.Progress]:
+def runs(start: State, data: MixtureSamples, sigma: float, iterations: int, **given) -> list[em.Progress]:
     given = {"g": ACTIVATIONS["identity"], "move_regressors": True, **given}
     return list(em.em(start, data.x, data.y, given.pop("g"), sigma, iterations=iterations, **given))
 

@@ -9,23 +9,23 @@ import pytest
 import torch
 
 from moe_lab.core.config import ConfigError
-from moe_lab.recovery import Inputs, MixtureTask, Samples
+from moe_lab.recovery import Inputs, MixtureSamples, MixtureTask
 from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock import Spectral, figures, recover, train
 from moe_lab.recovery.gridlock.gate_figures import GATES_ALONE, gate_cells
-from moe_lab.recovery.gridlock.run import Run
+from moe_lab.recovery.gridlock.run import MixtureRun
 from moe_lab.recovery.moments import gate_by_moments, nearer_to_second
 
 LINEAR = ACTIVATIONS["identity"]
 
 
-def cosines(samples: Samples, g: str = "identity", **given: bool) -> np.ndarray:
+def cosines(samples: MixtureSamples, g: str = "identity", **given: bool) -> np.ndarray:
     found = gate_by_moments(samples.truth.regressors, samples.inputs, samples.y, ACTIVATIONS[g], **given)
     return (found * samples.truth.gates[:, 0]).sum(1).numpy()
 
 
 @functools.cache
-def many(samples: int = 50_000, **task) -> Samples:
+def many(samples: int = 50_000, **task) -> MixtureSamples:
     return MixtureTask(**{"gating": "orthogonal", **task}).sample(samples, trials=range(4), seed=5)
 
 
@@ -95,7 +95,7 @@ class TestTheMoment:
 
 class TestInARun:
     def test_the_gate_of_spectral(self):
-        run = Run(model=Spectral(gate_step="moments", joint_iterations=0), task=MixtureTask(), trials=3, seed=2)
+        run = MixtureRun(model=Spectral(gate_step="moments", joint_iterations=0), task=MixtureTask(), trials=3, seed=2)
         samples, state = recover(run)
         wanted = gate_by_moments(state.regressors, samples.inputs, samples.y, LINEAR)
         torch.testing.assert_close(state.gates[:, 0], wanted)

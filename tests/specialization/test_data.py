@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moe_lab.specialization import ClusterTask, Samples
+from moe_lab.specialization import ClusterSamples, ClusterTask
 from moe_lab.specialization.data import CENTER, FEATURE, FEATURE_NOISE, RANDOM_NOISE, ROLES
 
 FAST = settings(max_examples=60, deadline=None)
@@ -18,24 +18,24 @@ MANY = 20_000
 """Samples enough for shares to be known to a percent."""
 
 
-def drawn(task: ClusterTask, samples: int = 200, trials: tuple[int, ...] = (0, 1), **more: Any) -> Samples:
+def drawn(task: ClusterTask, samples: int = 200, trials: tuple[int, ...] = (0, 1), **more: Any) -> ClusterSamples:
     return task.sample(samples, trials=trials, seed=3, **{"dtype": torch.float64, **more})
 
 
-def parts(samples: Samples) -> list[torch.Tensor]:
+def parts(samples: ClusterSamples) -> list[torch.Tensor]:
     """Everything but the signals, which have no axis of samples."""
     names = ("labels", "clusters", "others", "strengths", "noise", "order")
     return [getattr(samples, name) for name in names]
 
 
-def patch_of(samples: Samples, role: int) -> torch.Tensor:
+def patch_of(samples: ClusterSamples, role: int) -> torch.Tensor:
     """(trials, N, d) the one patch of a role in every sample, found by its role in the shuffled sample."""
     found = samples.roles == role
     assert (found.sum(-1) == 1).all()
     return samples.patches()[found].view(*found.shape[:2], -1)
 
 
-def check_definition(task: ClusterTask, samples: Samples) -> None:
+def check_definition(task: ClusterTask, samples: ClusterSamples) -> None:
     """Every rule of definition 3.1, read off the shuffled patches."""
     k, s = task.clusters, task.scale
     signals = samples.signals
@@ -113,7 +113,7 @@ def test_the_defaults_are_setting_3():
 
 
 @pytest.fixture(scope="module")
-def many() -> tuple[ClusterTask, Samples]:
+def many() -> tuple[ClusterTask, ClusterSamples]:
     task = ClusterTask(patches=5, clusters=4, feature=(0.5, 2.0), center=(1.0, 2.0), feature_noise=(0.5, 3.0))
     return task, drawn(task, samples=MANY, trials=(0,))
 

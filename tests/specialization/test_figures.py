@@ -12,7 +12,7 @@ import xarray as xr
 from moe_lab.core import trials
 from moe_lab.core.snapshots import collect, final
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, figures, train, train_run
-from moe_lab.specialization.recipes import ALL, LINEAR_START, Figure, model_of, task_of
+from moe_lab.specialization.recipes import ALL, LINEAR_START, ClusterFigure, model_of, task_of
 from tests.helpers.effort import only_thorough
 
 pytestmark = pytest.mark.usefixtures("float64")
@@ -56,7 +56,7 @@ class TestRecipes:
 
     def test_the_runs_of_a_table_are_those_recipes(self):
         """At the sizes of the paper, which are not trained here."""
-        figure = Figure("table 3", 10, 0, {})
+        figure = ClusterFigure("table 3", 10, 0, {})
         runs = {point["model"]: run for point, run in figure.runs({"setting": [4], "model": ALL}, {})}
         assert [runs[name].last_step for name in ALL] == [300, 300, 500, 500]
         assert {(run.samples, run.test_samples, run.trials, run.measure) for run in runs.values()} == {
@@ -169,7 +169,7 @@ class TestTable3:
     def test_diverged_trials_are_nan(self, every, monkeypatch):
         monkeypatch.setattr(trials, "choose_dtype", lambda *_: torch.float32)  # which overflows
         wild = {"task": {"scale": 1e6, "feature": (1e3, 1e3)}, "moe-cubic": {"initial_scale": 1e6}}
-        figure = Figure("table 3", 2, 0, {"steps": 20}, "paper", 50, every)
+        figure = ClusterFigure("table 3", 2, 0, {"steps": 20}, "paper", 50, every)
         names = ("test_accuracy", "dispatch_entropy", "dispatch")
         data = figure.fill({"setting": [1], "model": list(MIXTURES)}, names, wild)
         last = data if every is None else data.isel(step=-1)

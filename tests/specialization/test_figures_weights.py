@@ -11,16 +11,16 @@ import xarray as xr
 
 from moe_lab.core.snapshots import final
 from moe_lab.routers.balance import dispatch_entropy
-from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, figures, train_run
+from moe_lab.specialization import ClusterRun, ClusterTask, SingleExpert, SwitchMoE, figures, train_run
 from moe_lab.specialization.embedding import RANGES, embed, regions
 from moe_lab.specialization.predictions import trained
 
 
-def run_of(objective: str, activation: str, **more) -> Run:
+def run_of(objective: str, activation: str, **more) -> ClusterRun:
     model = SwitchMoE(activation=activation) if objective == "paper" else SwitchMoE.authors(activation=activation)
     task = ClusterTask.setting(1).replace(scale=1.0 if objective == "paper" else 10.0)
     how = {"samples": 300, "test_samples": 250, "trials": 3, "steps": 40, "seed": 5}
-    return Run(model=model, task=task, **(how | more))
+    return ClusterRun(model=model, task=task, **(how | more))
 
 
 class TestAnswers:
@@ -77,7 +77,7 @@ class TestAnswers:
 
     def test_a_single_expert_sends_no_samples_anywhere(self):
         with pytest.raises(ValueError, match="only a mixture sends samples to experts"):
-            trained(Run(model=SingleExpert(), task=ClusterTask(scale=10.0)))
+            trained(ClusterRun(model=SingleExpert(), task=ClusterTask(scale=10.0)))
 
 
 class TestDispatchTable:
@@ -94,7 +94,9 @@ class TestDispatchTable:
         data = figures.dispatch_table(samples=4000, steps=1, seed=3)
         loads = data.initial_dispatch.sum("cluster")
         assert abs(loads - 500).max() < 5 * np.sqrt(500)
-        noise = trained(Run(model=SwitchMoE(), task=ClusterTask.setting(1), samples=4000, steps=1, trials=1, seed=3))
+        noise = trained(
+            ClusterRun(model=SwitchMoE(), task=ClusterTask.setting(1), samples=4000, steps=1, trials=1, seed=3)
+        )
         np.testing.assert_array_equal(loads, np.bincount(noise.first_noise()[0].argmax(0), minlength=8))
 
     def test_values_are_those_of_the_trial(self):

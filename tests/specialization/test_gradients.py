@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from moe_lab.core.graphs import as_on_accelerator
-from moe_lab.specialization import ClusterTask, Run, Samples, SingleExpert, SwitchMoE, TopKMoE, layer, learners, mixture
+from moe_lab.specialization import (
+    ClusterRun,
+    ClusterSamples,
+    ClusterTask,
+    SingleExpert,
+    SwitchMoE,
+    TopKMoE,
+    layer,
+    learners,
+    mixture,
+)
 from moe_lab.specialization import model as models
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.layer import Layer, rows_of
@@ -34,7 +44,7 @@ class Form:
     signal_basis: bool | None
     there: bool = False
 
-    def bind(self, samples: Samples, model: SwitchMoE | SingleExpert) -> Layer:
+    def bind(self, samples: ClusterSamples, model: SwitchMoE | SingleExpert) -> Layer:
         signs = torch.as_tensor(models.signs(model), dtype=samples.strengths.dtype)
         return Layer(samples, model.activation, signs, model.biases, self.signal_basis)
 
@@ -352,7 +362,7 @@ def test_linear_experts_see_only_the_sum_of_their_filters():
 def test_the_single_expert_is_adams(activation, patches, biases, monkeypatch):
     model = SingleExpert(filters=6, activation=activation, learning_rate=0.02, weight_decay=0.01, biases=biases)
     task = small(patches, scale=2)
-    run = Run(model=model, task=task, samples=260, test_samples=10, trials=2, precision="float64", device="cpu")
+    run = ClusterRun(model=model, task=task, samples=260, test_samples=10, trials=2, precision="float64", device="cpu")
     samples = task.sample(260, trials=(0, 1), seed=0, dtype=torch.float64)
     monkeypatch.setattr(layer, "NUMBERS_IN_CACHE", 2**12)  # several parts of samples
     learner = learners.SingleLearner(run, (0, 1))

@@ -14,7 +14,7 @@ from torch.nn.functional import one_hot
 
 from moe_lab.core.snapshots import final
 from moe_lab.routers.balance import dispatch_entropy
-from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, learners, train
+from moe_lab.specialization import ClusterRun, ClusterTask, SingleExpert, SwitchMoE, learners, train
 from moe_lab.specialization.measures import MEASURES, counted, largest_products
 from moe_lab.specialization.noise import evaluation_noise
 from tests.specialization import oracle
@@ -128,7 +128,7 @@ def test_a_learners_measures_by_brute_force(activation, objective):
     """Router, filters and test samples against the oracle, one sample at a time."""
     make = SwitchMoE if objective == "paper" else SwitchMoE.authors
     model = make(experts=4, filters=4, activation=activation, initial_scale=0.1, learning_rate=0.05)
-    run = Run(model=model, task=TASK, **SETTINGS)
+    run = ClusterRun(model=model, task=TASK, **SETTINGS)
     learner = learners.MixtureLearner(run, range(2))
     learner.advance(15)
     found = learner.measure(whole=False)

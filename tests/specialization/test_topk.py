@@ -12,7 +12,7 @@ from torch import Tensor
 from moe_lab.core.snapshots import final
 from moe_lab.core.training import samples_of
 from moe_lab.core.trials import stream
-from moe_lab.specialization import ClusterTask, Run, SwitchMoE, TopKMoE, mixture, train
+from moe_lab.specialization import ClusterRun, ClusterTask, SwitchMoE, TopKMoE, mixture, train
 from moe_lab.specialization.learners import MixtureLearner
 from moe_lab.specialization.measures import MEASURES, TOP_K_MEASURES
 from moe_lab.specialization.noise import router_noise
@@ -60,7 +60,7 @@ def plain_loss(
 @pytest.mark.parametrize("name", MODELS)
 def test_two_steps_are_those_of_autograd(name: str) -> None:
     model = MODELS[name]
-    run = Run(model=model, task=TASK, trials=2, steps=2, **SMALL)
+    run = ClusterRun(model=model, task=TASK, trials=2, steps=2, **SMALL)
     data = samples_of(run, [0, 1], "train")
     learner = MixtureLearner(run, [0, 1])
     streams = [stream(4, trial, "router noise") for trial in (0, 1)]
@@ -116,7 +116,7 @@ def test_loads_and_agreement_are_those_of_the_dispatch() -> None:
 
 
 def test_the_lead_is_the_first_score_of_expert_1_on_the_mean_sample() -> None:
-    run = Run(model=TopKMoE(lead=2.5, filters=4), task=TASK, trials=2, **SMALL)
+    run = ClusterRun(model=TopKMoE(lead=2.5, filters=4), task=TASK, trials=2, **SMALL)
     data = samples_of(run, [0, 1], "train")
     learner = MixtureLearner(run, [0, 1])
     means = data.patches().sum(2).mean(1)

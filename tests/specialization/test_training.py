@@ -10,7 +10,7 @@ import torch
 
 from moe_lab.core.snapshots import final
 from moe_lab.core.trials import stream
-from moe_lab.specialization import ClusterTask, Run, SingleExpert, SwitchMoE, train, train_run
+from moe_lab.specialization import ClusterRun, ClusterTask, SingleExpert, SwitchMoE, train, train_run
 from moe_lab.specialization.mixture import initial_experts
 from moe_lab.specialization.model import stops_early
 from tests.specialization import oracle
@@ -214,7 +214,7 @@ def test_a_result_says_why_it_stopped():
     assert asked == "after the 8 steps asked for"
     default = {name: value for name, value in FAST.items() if name != "steps"}
     for model, steps in ((MODELS[0], 300), (MODELS[3], 500), (MODELS[4], 500)):
-        run = Run(model=model, task=TASK, **default)
+        run = ClusterRun(model=model, task=TASK, **default)
         assert run.last_step == steps and run.why_it_stops == f"after {steps} steps, the default: {model.why_it_stops}"
         assert next(train_run(run)).origin["stops"] == run.why_it_stops
 

@@ -118,7 +118,7 @@ PAIRS = (7, 100, 1000)
 def test_groups_of_trials_and_parts_of_samples_do_not_show(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     few = {"trials": 3, "samples": 120, "test_samples": 58}
     wanted = case.snapshots(**few)
-    run = specialization.Run(model=case.model, task=CLUSTER_TASK, **{**CLUSTERS, **few})
+    run = specialization.ClusterRun(model=case.model, task=CLUSTER_TASK, **{**CLUSTERS, **few})
     for trials, pairs in zip((1, 2, 3), PAIRS, strict=True):
         monkeypatch.setattr(learners, "SAMPLES_AT_ONCE", trials * 120)
         monkeypatch.setattr(layer, "NUMBERS_IN_CACHE", pairs * 12)
@@ -137,7 +137,7 @@ def test_groups_of_trials_and_portions_of_samples_do_not_show(case: Case, monkey
         monkeypatch.setattr(learner, "NUMBERS_AT_ONCE", trials * 8 * wide * 8)
         monkeypatch.setattr(learner, "DRAWN_AT_ONCE", samples * trials * 15)
         monkeypatch.setattr(measures, "BLOCK_SIZE", samples * 8 * wide)
-        run = pruning.Run(model=case.model, task=TOKEN_TASK, batch=8)
+        run = pruning.TokenRun(model=case.model, task=TOKEN_TASK, batch=8)
         assert learner.group_size(run) == trials
         for found, whole in zip(case.snapshots(trials=3, test_samples=40), wanted, strict=True):
             compare(found, slice(0, 3), whole)
@@ -167,7 +167,7 @@ def variants(model: Any) -> list[tuple[Any, int]]:
 def test_a_run_alone_is_the_run_in_a_batch_with_other_settings(model: Any, task: Any) -> None:
     """Rows of one batch may differ in l, N, k and the learning rate."""
     how = {**PATCHES, "epochs": 6, "record_every": 1000, "precision": "float64"}
-    mine = patch_routing.Run(model=model, task=task, first_trial=2, **how)
+    mine = patch_routing.PatchRun(model=model, task=task, first_trial=2, **how)
     others = [mine.replace(model=other, samples=samples, trials=2, first_trial=0) for other, samples in variants(model)]
     batch, begin = [*others[:2], mine, *others[2:]], 0
     together = final(patch_routing.train_batch(batch))
@@ -181,9 +181,9 @@ def test_a_run_alone_is_the_run_in_a_batch_with_other_settings(model: Any, task:
 def test_a_trial_is_pruned_and_fine_tuned_the_same_alone(routing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores, statistics, which experts are kept and what accuracy is left, in groups of one and of five."""
     how = {"model": TOKEN_MODELS[routing], "task": TOKEN_TASK, "start": STARTS["planted"], "precision": "float64"}
-    among = fine_tune(pruning.Run(trials=5, **how, **TOKENS))
+    among = fine_tune(pruning.TokenRun(trials=5, **how, **TOKENS))
     monkeypatch.setattr(learner, "NUMBERS_AT_ONCE", 1)
-    alone = fine_tune(pruning.Run(trials=1, first_trial=3, **how, **TOKENS))
+    alone = fine_tune(pruning.TokenRun(trials=1, first_trial=3, **how, **TOKENS))
     close = {"rtol": 1e-9, "atol": 1e-12}
     for criterion in CRITERIA:
         if criterion == "token-count" and routing == "expert-choice":
@@ -243,8 +243,8 @@ def test_many_patterns_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(learner, "Scratch", Counted)
     task, model = TokenTask(patterns=20_000, tokens=2), TokenMoE(experts=2, neurons=1, top=1)
-    run = pruning.Run(model=model, task=task, start=RandomStart(), trials=1, batch=1, device="cpu")
+    run = pruning.TokenRun(model=model, task=task, start=RandomStart(), trials=1, batch=1, device="cpu")
     weights = learner.start_weights(run, [0], torch.device("cpu"), torch.float32)
-    step = learner.Learner(weights, model, task, trials=[0], seed=0, batch=1)
+    step = learner.TokenLearner(weights, model, task, trials=[0], seed=0, batch=1)
     step.advance(30)
     assert 0 < sum(sizes.values()) < 10**6

@@ -162,7 +162,7 @@ def test_pre_training_is_kept_and_not_repeated(folder: Path) -> None:
     assert (received > 1).all() and (received <= 2).all()  # K, less what is dropped
     assert [path.name for path in folder.iterdir()] == [vmoe.pretrained_path(SHORT, folder).name]
     assert list(vmoe.pre_train(SHORT, folder)) == []
-    again = vmoe.Training(SHORT)
+    again = vmoe.VMoETraining(SHORT)
     assert [snapshot.step for snapshot in again.snapshots()] == [0, 4, 6]
     stored = vmoe.pretrained(SHORT, folder)
     assert all(torch.equal(a, b) for a, b in zip(stored.parameters(), again.model.parameters(), strict=True))
@@ -261,7 +261,7 @@ def test_costs_are_counted_without_a_measurement() -> None:
 def test_the_change_of_norm_is_that_of_the_routers(folder: Path) -> None:
     start = vmoe.pretrained(SHORT, folder)
     run = vmoe.DigitRun(steps=5, batch=25, test_images=50, record_every=2)
-    recorded = collect(vmoe.Training(run, start).snapshots())
+    recorded = collect(vmoe.VMoETraining(run, start).snapshots())
     assert recorded["step"].values.tolist() == [0, 2, 4, 5] and np.isfinite(recorded["test_accuracy"]).all()
     assert vmoe.pretrained_path(SHORT.replace(test_images=25)) == vmoe.pretrained_path(SHORT)
     tuned = vmoe.fine_tune(start, run)

@@ -7,7 +7,7 @@ import pytest
 
 from moe_lab.core.snapshots import Snapshot
 from moe_lab_papers.pruning2024.vmoe import VMoE
-from moe_lab_papers.pruning2024.vmoe.training import TINY, DigitRun, Training
+from moe_lab_papers.pruning2024.vmoe.training import TINY, DigitRun, VMoETraining
 from tests.helpers.needs import needs_cuda
 from tests.second_device import second_device
 
@@ -22,7 +22,7 @@ V_MOES = {
 
 def trained(run: DigitRun) -> list[Snapshot]:
     """In float64: key biases change no attention, so rounding alone makes their gradient, and Adam a step of it."""
-    return list(Training(run, VMoE(run.model).double()).snapshots())
+    return list(VMoETraining(run, VMoE(run.model).double()).snapshots())
 
 
 def compare(found: list[Snapshot], wanted: list[Snapshot]) -> None:

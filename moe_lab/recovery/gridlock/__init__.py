@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from moe_lab.recovery.gridlock.run import JointEM, Run, Spectral
+from moe_lab.recovery.gridlock.run import JointEM, MixtureRun, Spectral
 from moe_lab.recovery.gridlock.training import recover, train, train_run
 
 if TYPE_CHECKING:
     from moe_lab.recovery.gridlock.estimator import MixtureOfExpertsRegressor
 
-__all__ = ["JointEM", "MixtureOfExpertsRegressor", "Run", "Spectral", "recover", "train", "train_run"]
+__all__ = ["JointEM", "MixtureOfExpertsRegressor", "MixtureRun", "Spectral", "recover", "train", "train_run"]
 
 
 def __getattr__(name: str) -> Any:

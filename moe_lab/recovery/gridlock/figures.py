@@ -2,7 +2,7 @@
 
 `plots` draws it beside `published.published`. A Dataset says in `.attrs["call"]` how to make it again. Methods are
 named as in `recipes.method_of` and lie on the axis `algorithm`: `data.sel(algorithm="spectral")`. Any other parameter
-of `Run` (device, precision) can be passed too, as can store and jobs of `moe_lab.core.sweep.sweep`, to resume after a
+of `MixtureRun` (device, precision) can be passed too, as can store and jobs of `moe_lab.core.sweep.sweep`, to resume after a
 kill and to run in several processes.
 
 What replicates and what does not, measured on fresh seeds, is in each function's docstring and in
@@ -26,7 +26,7 @@ from moe_lab.recovery.gridlock.gate_figures import gates_by_moments
 from moe_lab.recovery.gridlock.grid_points import FITS, FOUND, curve_cells, fit_cells
 from moe_lab.recovery.gridlock.published import PLACES, REPLICATION, published
 from moe_lab.recovery.gridlock.real import figure6
-from moe_lab.recovery.gridlock.recipes import FROM_TRUTH, METHODS, Figure
+from moe_lab.recovery.gridlock.recipes import FROM_TRUTH, METHODS, GridlockFigure
 from moe_lab.recovery.gridlock.run import BY_MOMENTS
 from moe_lab.recovery.gridlock.stuck import stuck_rate, verdict
 
@@ -77,7 +77,7 @@ def table2(
       methods: of `METHODS`, one or several.
       samples: n.
       noise: sigma.
-      more: other parameters of `Run`, store and jobs.
+      more: other parameters of `MixtureRun`, store and jobs.
 
     Returns:
       regressor_fit, gating_fit and error over (gating, algorithm, trial).
@@ -86,7 +86,7 @@ def table2(
       ValueError: a wrong value or combination, before anything runs.
     """
     task = {"experts": 2, "dimension": 10, "noise": noise}
-    figure = Figure("table 2", trials, seed, more, task, samples)
+    figure = GridlockFigure("table 2", trials, seed, more, task, samples)
     axes = {"gating": as_tuple(gating), "algorithm": as_tuple(methods)}
     return figure.fill(fit_cells, axes, FITS)
 
@@ -122,7 +122,7 @@ def table1(
       ValueError: a wrong value or combination, before anything runs.
     """
     task = {"experts": 2, "dimension": 10, "noise": noise, "gating": "random"}
-    figure = Figure("table 1", trials, seed, more, task, samples)
+    figure = GridlockFigure("table 1", trials, seed, more, task, samples)
     axes = {"first_share": as_tuple(first_share), "algorithm": as_tuple(methods)}
     return figure.fill(fit_cells, axes, FITS)
 
@@ -167,14 +167,14 @@ def figure3(
     axes = {"k": as_tuple(k), "algorithm": as_tuple(methods)}
     require(gate_iterations >= 1, "gate_iterations must be at least 1", gate_iterations=gate_iterations)
     task = {"dimension": d, "noise": noise}
-    figure = Figure("figure 3", trials, seed, more, task, samples, iterations)
+    figure = GridlockFigure("figure 3", trials, seed, more, task, samples, iterations)
     found = _with_best(figure, axes, iterations)
     return found.assign(gates_alone=_gates_alone(trials, seed, gate_iterations, more))
 
 
 def _gates_alone(trials: int, seed: int, iterations: int, more: dict[str, Any]) -> xr.DataArray:
     """Panel (a) of figure 3."""
-    figure = Figure("figure 3", trials, seed, more, {"experts": 2, "dimension": 10}, 2000, iterations)
+    figure = GridlockFigure("figure 3", trials, seed, more, {"experts": 2, "dimension": 10}, 2000, iterations)
     axes = {"algorithm": ("spectral", "spectral-gradient")}
     found = figure.fill(curve_cells, axes, _CURVES, {"iteration": np.arange(iterations + 1)})["gating_fit"]
     found = found.transpose("algorithm", "iteration", "trial")
@@ -213,7 +213,7 @@ def figure4(
     """
     axes = {"samples": as_tuple(samples), "algorithm": as_tuple(methods)}
     task = {"experts": k, "dimension": d, "noise": noise}
-    figure = Figure("figure 4", trials, seed, more, task, iterations=iterations)
+    figure = GridlockFigure("figure 4", trials, seed, more, task, iterations=iterations)
     return _with_best(figure, axes, iterations)
 
 
@@ -255,11 +255,11 @@ def figure5(
     """
     axes = {"activation": as_tuple(activation), "noise": as_tuple(noise), "algorithm": as_tuple(methods)}
     task = {"experts": k, "dimension": d}
-    figure = Figure("figure 5", trials, seed, more, task, samples, iterations)
+    figure = GridlockFigure("figure 5", trials, seed, more, task, samples, iterations)
     return _with_best(figure, axes, iterations)
 
 
-def _with_best(figure: Figure, axes: dict[str, Any], iterations: int) -> xr.Dataset:
+def _with_best(figure: GridlockFigure, axes: dict[str, Any], iterations: int) -> xr.Dataset:
     """Curves of the methods, and the error of EM from the truth after as many iterations."""
     require(iterations >= 1, "iterations must be at least 1", iterations=iterations)
     rule = "em-from-truth is always computed, as best_error: leave it out of methods"

@@ -16,7 +16,7 @@ from moe_lab.core.origins import as_tuple
 from moe_lab.core.trials import threads_for
 from moe_lab.recovery.em import State
 from moe_lab.recovery.gridlock.grid_points import FITS, fit_cells, fits
-from moe_lab.recovery.gridlock.recipes import Figure, run_of
+from moe_lab.recovery.gridlock.recipes import GridlockFigure, run_of
 from moe_lab.recovery.gridlock.run import BY_MOMENTS
 from moe_lab.recovery.gridlock.training import after_regressors, samples_of
 from moe_lab.recovery.initialization import random_state
@@ -57,7 +57,7 @@ def gates_by_moments(
       regressors: "estimated" (by the whitened tensor), "true" or both.
       noise: sigma.
       first_share: p of inputs from two Gaussians, as in table 1; None for N(0, I).
-      more: other parameters of `Run`, store and jobs.
+      more: other parameters of `MixtureRun`, store and jobs.
 
     Returns:
       gating_fit and regressor_fit over (gating, samples, regressors, algorithm, trial).
@@ -69,7 +69,7 @@ def gates_by_moments(
     require(set(names) <= set(GATES_ALONE), f"methods must be among {', '.join(GATES_ALONE)}", methods=names)
     require(set(sources) <= {"estimated", "true"}, "regressors must be among estimated, true", regressors=sources)
     task = {"experts": 2, "dimension": 10, "noise": noise, "first_share": first_share}
-    figure = Figure("theorem 3", trials, seed, more, task)
+    figure = GridlockFigure("theorem 3", trials, seed, more, task)
     axes = {"gating": as_tuple(gating), "samples": as_tuple(samples), "regressors": sources, "algorithm": names}
     return figure.fill(gate_cells, axes, _MEASURES)
 

@@ -15,10 +15,10 @@ from moe_lab.core.grid import Point
 from moe_lab.core.snapshots import Measure
 from moe_lab.core.trials import threads_for
 from moe_lab.recovery import measures
-from moe_lab.recovery.data import Parameters, Samples
+from moe_lab.recovery.data import MixtureSamples, Parameters
 from moe_lab.recovery.em import State, em
 from moe_lab.recovery.gridlock.recipes import FROM_TRUTH, run_of
-from moe_lab.recovery.gridlock.run import JointEM, Run, Spectral
+from moe_lab.recovery.gridlock.run import JointEM, MixtureRun, Spectral
 from moe_lab.recovery.gridlock.training import MEASURES, m_step, samples_of, states
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.tensor import RankError
@@ -59,7 +59,7 @@ def curve_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> I
     yield {name: value[None] for name, value in curves.items()}
 
 
-def _by_trial(run: Run, point: Point, every: bool) -> dict[str, np.ndarray]:
+def _by_trial(run: MixtureRun, point: Point, every: bool) -> dict[str, np.ndarray]:
     """Curves (trials, iteration); where one trial has no whitener, each is run on its own and that one is NaN."""
     try:
         return _curves(run, point, every)
@@ -74,13 +74,13 @@ def _by_trial(run: Run, point: Point, every: bool) -> dict[str, np.ndarray]:
         return {name: np.concatenate([none if part is None else part[name] for part in parts]) for name in FITS}
 
 
-def _length(run: Run, every: bool) -> int:
+def _length(run: MixtureRun, every: bool) -> int:
     model = run.model
     steps = model.iterations if isinstance(model, JointEM) else model.gate_iterations + model.joint_iterations
     return steps + 1 if every else 1
 
 
-def _curves(run: Run, point: Point, every: bool) -> dict[str, np.ndarray]:
+def _curves(run: MixtureRun, point: Point, every: bool) -> dict[str, np.ndarray]:
     samples = samples_of(run)
     with threads_for(0, samples.x.device):
         path: Iterable[State] = _path(run, samples, point)
@@ -89,7 +89,7 @@ def _curves(run: Run, point: Point, every: bool) -> dict[str, np.ndarray]:
     return {name: np.stack([values[name] for values in found], axis=1) for name in FITS}
 
 
-def _path(run: Run, samples: Samples, point: Point) -> Iterator[State]:
+def _path(run: MixtureRun, samples: MixtureSamples, point: Point) -> Iterator[State]:
     """Yields the initial state of EM, then the state after each iteration."""
     if isinstance(run.model, JointEM) and point["algorithm"] == FROM_TRUTH:
         truth, task = State(samples.truth.regressors, samples.truth.gates), run.task
@@ -158,7 +158,7 @@ def stuck_cells(
         yield {name: np.concatenate([part[name] for part in parts], axis=1) for name in VERDICTS}
 
 
-def _verdicts(run: Run, window: int, gain: float) -> Iterator[dict[str, np.ndarray] | None]:
+def _verdicts(run: MixtureRun, window: int, gain: float) -> Iterator[dict[str, np.ndarray] | None]:
     """What `stuck_cells` yields for one run.
 
     Raises:
@@ -188,7 +188,7 @@ def _verdicts(run: Run, window: int, gain: float) -> Iterator[dict[str, np.ndarr
     yield {name: values[name][None] for name in VERDICTS}
 
 
-def _start(run: Run, samples: Samples) -> tuple[State, int]:
+def _start(run: MixtureRun, samples: MixtureSamples) -> tuple[State, int]:
     """Returns the initial state of joint EM and the number of its iterations."""
     if isinstance(run.model, JointEM):
         return random_state(run.task, run.trial_numbers, run.seed, samples.x), run.model.iterations
@@ -199,7 +199,7 @@ def _start(run: Run, samples: Samples) -> tuple[State, int]:
 
 
 def _until_some_are_fixed(
-    run: Run, samples: Samples, state: State, rows: Tensor, most: int
+    run: MixtureRun, samples: MixtureSamples, state: State, rows: Tensor, most: int
 ) -> Iterator[tuple[State, Tensor]]:
     """Runs joint EM of some trials until a quarter of them are at a fixed point; on an accelerator until half are.
 

@@ -22,8 +22,8 @@ from moe_lab.core.trials import stream, threads_for
 from moe_lab.datasets import Regression, diabetes, uci
 from moe_lab.recovery.data import Inputs, MixtureTask
 from moe_lab.recovery.em import Moments, State, em, gate_newton, posterior
-from moe_lab.recovery.gridlock.recipes import Figure
-from moe_lab.recovery.gridlock.run import JointEM, Run, Spectral
+from moe_lab.recovery.gridlock.recipes import GridlockFigure
+from moe_lab.recovery.gridlock.run import JointEM, MixtureRun, Spectral
 from moe_lab.recovery.gridlock.spectral import find_regressors, power_starts
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.tensor import RankError
@@ -103,7 +103,7 @@ def figure6(
     data = _load(source, path, download)
     rows, d = data.x.shape
     task = MixtureTask(experts=k, dimension=d, noise=noise)
-    run = Run(model=JointEM(iterations=iterations), task=task, samples=rows, trials=trials, seed=seed)
+    run = MixtureRun(model=JointEM(iterations=iterations), task=task, samples=rows, trials=trials, seed=seed)
     errors = np.full((len(names), trials), np.nan)
     with threads_for(0, torch.device("cpu")):
         for number in range(trials):
@@ -114,7 +114,7 @@ def figure6(
     result = xr.Dataset({"test_error": (("algorithm", "trial"), errors, about)}, coords)
     about_data: dict[str, Any] = {"source": source, "data": json.dumps({"rows": rows, "features": list(data.features)})}
     about_data["settled"] = {"download": None}  # it changes no result
-    result.attrs = Figure("figure 6", trials, seed, {}).about([run.record()], **about_data)
+    result.attrs = GridlockFigure("figure 6", trials, seed, {}).about([run.record()], **about_data)
     return result
 
 

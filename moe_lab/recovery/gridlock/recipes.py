@@ -13,7 +13,7 @@ from moe_lab.core.grid import Point, checked_axes, points_of
 from moe_lab.core.snapshots import Measure
 from moe_lab.core.trials import device_labels
 from moe_lab.recovery.data import MixtureTask
-from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, Run, Spectral
+from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, MixtureRun, Spectral
 
 if TYPE_CHECKING:
     import xarray
@@ -87,12 +87,12 @@ def run_of(
     task: Mapping[str, Any],
     settings: Mapping[str, Any],
     iterations: Mapping[str, int] | int | None = None,
-) -> Run:
-    """Returns the Run of a grid point such as {"k": 3, "algorithm": "joint-em"}.
+) -> MixtureRun:
+    """Returns the MixtureRun of a grid point such as {"k": 3, "algorithm": "joint-em"}.
 
     Args:
       task: parameters of `MixtureTask` that the point does not name.
-      settings: parameters of `Run` that the point does not name, such as samples.
+      settings: parameters of `MixtureRun` that the point does not name, such as samples.
       iterations: of EM, for all methods or by the method's name; see `method_of`.
 
     Raises:
@@ -102,7 +102,7 @@ def run_of(
     named = {"experts" if name == "k" else name: value for name, value in point.items()}
     of_task = {name: value for name, value in named.items() if name in _OF_TASK}
     sized = {"samples": point["samples"]} if "samples" in point else {}
-    return Run(
+    return MixtureRun(
         model=method_of(point["algorithm"], count),
         task=MixtureTask(**{**task, **of_task}),
         trials=trials,
@@ -112,7 +112,7 @@ def run_of(
 
 
 @dataclass
-class Figure(figure.Figure):
+class GridlockFigure(figure.Figure):
     """A table or figure of gridlock2019.
 
     Args:

@@ -75,7 +75,7 @@ class JointEM(Config):
 Method = Spectral | JointEM
 
 
-class Run(RunConfig):
+class MixtureRun(RunConfig):
     """One method on one task.
 
     Raises:

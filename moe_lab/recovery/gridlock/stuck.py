@@ -12,7 +12,7 @@ from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.origins import as_tuple
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
-from moe_lab.recovery.gridlock.recipes import Figure
+from moe_lab.recovery.gridlock.recipes import GridlockFigure
 from moe_lab.recovery.gridlock.run import Spectral
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def stuck_rate(
 class Plan(NamedTuple):
     """What `stuck_rate` computes: its figure, its axes and its test."""
 
-    figure: Figure
+    figure: GridlockFigure
     axes: dict[str, tuple[Any, ...]]
     test: dict[str, Any]
 
@@ -116,7 +116,7 @@ def plan_of(
     task = {"dimension": d, "noise": noise, "regressors": regressors}
     gates = Spectral().gate_iterations
     iterations = {name: joint_iterations for name in possible} | {"spectral+em": gates + spectral_iterations}
-    figure = Figure("section 4.3", trials, seed, more, task, iterations=iterations)
+    figure = GridlockFigure("section 4.3", trials, seed, more, task, iterations=iterations)
     axes = {"k": as_tuple(k), "samples": as_tuple(samples), "algorithm": names}
     return Plan(figure, axes, {"window": window, "gain": gain})
 

@@ -14,9 +14,9 @@ from moe_lab.core.signatures import with_notebook, with_settings_of
 from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.core.trials import device_and_dtype, on_one_thread, threads_for
 from moe_lab.recovery import measures
-from moe_lab.recovery.data import MixtureTask, Samples
+from moe_lab.recovery.data import MixtureSamples, MixtureTask
 from moe_lab.recovery.em import State, em, posterior
-from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, Run, Spectral
+from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, Method, MixtureRun, Spectral
 from moe_lab.recovery.gridlock.spectral import find_regressors, power_starts
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.moments import gate_by_moments
@@ -34,7 +34,7 @@ MEASURES = {
 }
 
 
-@with_settings_of(Run)
+@with_settings_of(MixtureRun)
 def train(model: Method, task: MixtureTask, **settings: Any) -> Iterator[Snapshot]:
     """Recovers a mixture and yields Snapshots: before the first iteration, every `record_every`, and the end.
 
@@ -45,22 +45,22 @@ def train(model: Method, task: MixtureTask, **settings: Any) -> Iterator[Snapsho
 
     Args:
       model: Spectral or JointEM.
-      settings: the other parameters of `Run`.
+      settings: the other parameters of `MixtureRun`.
 
     Raises:
       ConfigError: a wrong value or combination, before the first Snapshot.
       ValueError, RuntimeError: an unknown or absent device.
     """
-    return train_run(Run(model=model, task=task, **settings))
+    return train_run(MixtureRun(model=model, task=task, **settings))
 
 
-def train_run(run: Run) -> Iterator[Snapshot]:
-    """Runs `train` for a given Run."""
+def train_run(run: MixtureRun) -> Iterator[Snapshot]:
+    """Runs `train` for a given MixtureRun."""
     device, _ = device_and_dtype(run)
     return on_one_thread(_snapshots(run, device), device)
 
 
-def _snapshots(run: Run, device: torch.device) -> Iterator[Snapshot]:
+def _snapshots(run: MixtureRun, device: torch.device) -> Iterator[Snapshot]:
     samples = samples_of(run)
     steps = states(run, samples)
     following = next(steps, None)
@@ -70,7 +70,7 @@ def _snapshots(run: Run, device: torch.device) -> Iterator[Snapshot]:
             yield _snapshot(run, samples, *now, ended=following is None, device=device)
 
 
-def samples_of(run: Run) -> Samples:
+def samples_of(run: MixtureRun) -> MixtureSamples:
     """Returns the samples of a run."""
     device, dtype = device_and_dtype(run)
     check(run.memory, run.trials, device)
@@ -78,7 +78,7 @@ def samples_of(run: Run) -> Samples:
 
 
 @with_notebook
-def recover(run: Run) -> tuple[Samples, State]:
+def recover(run: MixtureRun) -> tuple[MixtureSamples, State]:
     """Recovers the mixtures of a run's trials without Snapshots.
 
     Returns:
@@ -90,7 +90,7 @@ def recover(run: Run) -> tuple[Samples, State]:
     return samples, state
 
 
-def states(run: Run, samples: Samples, watch: bool = True) -> Iterator[tuple[int, int, State]]:
+def states(run: MixtureRun, samples: MixtureSamples, watch: bool = True) -> Iterator[tuple[int, int, State]]:
     """Yields (iteration, phase, parameters) of a method on samples; algorithms use x and y, never the truth.
 
     Args:
@@ -123,7 +123,9 @@ def m_step(model: JointEM) -> dict[str, Any]:
     return {"gradient_rate": rate, "radius": model.radius}
 
 
-def after_regressors(run: Run, samples: Samples, state: State, count: int = 0) -> Iterator[tuple[int, int, State]]:
+def after_regressors(
+    run: MixtureRun, samples: MixtureSamples, state: State, count: int = 0
+) -> Iterator[tuple[int, int, State]]:
     """Yields (iteration, phase, parameters) of Spectral once it has regressors: the gates, then everything.
 
     Args:
@@ -151,7 +153,7 @@ def after_regressors(run: Run, samples: Samples, state: State, count: int = 0) -
 
 
 def _snapshot(
-    run: Run, samples: Samples, step: int, phase: int, state: State, *, ended: bool, device: torch.device
+    run: MixtureRun, samples: MixtureSamples, step: int, phase: int, state: State, *, ended: bool, device: torch.device
 ) -> Snapshot:
     truth, k = samples.truth, run.task.experts
     order = measures.matched(state.regressors, truth.regressors)[..., None]

@@ -42,7 +42,7 @@ _LOSSES = ("L4", "l2")
 
 
 @dataclass
-class Figure(figure.Figure):
+class LandscapeFigure(figure.Figure):
     """A figure of gated2019.
 
     Args:
@@ -88,7 +88,7 @@ def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, ever
     """
     changes = {} if steps is None else {"steps": steps}
     models: dict[str, L4Loss | L2Loss] = {"L4": RECIPES["fresh"].model.replace(**changes), "l2": L2Loss(**changes)}
-    figure = Figure("figure 2 (a)", trials, seed, more, every)
+    figure = LandscapeFigure("figure 2 (a)", trials, seed, more, every)
     runs = [figure.run(model) for model in models.values()]
     found = [collect(descend_run(run)) for run in runs]
     errors = xr.concat([one["regressor_error"] for one in found], dim="loss").assign_coords(loss=list(models))
@@ -124,7 +124,7 @@ def gates_given_regressors(
     Raises:
       ValueError: a wrong value or combination, before any descent.
     """
-    figure = Figure("figure 2 (b)", trials, seed, more, every)
+    figure = LandscapeFigure("figure 2 (b)", trials, seed, more, every)
     first = {"steps": regressor_steps}
     before = {"L4": RECIPES["fresh"].model.replace(**first), "l2": L2Loss(**first), "true": None}
     runs = [figure.run(LogLoss(regressors=model, steps=steps)) for model in before.values()]
@@ -155,7 +155,7 @@ def random_gates(
     Raises:
       ValueError: a wrong value or combination, before any descent.
     """
-    figure = Figure("figure 3", trials, seed, {"gating": "random"} | more, every)
+    figure = LandscapeFigure("figure 3", trials, seed, {"gating": "random"} | more, every)
     first = RECIPES["fresh"].model.replace(steps=regressor_steps)
     second = LogLoss(regressors=first, steps=steps)
     runs = [figure.run(first), figure.run(second, record_every=max(1, every // 10))]
@@ -192,7 +192,7 @@ def small_batches(
     sizes = tuple(int(size) for size in np.atleast_1d(np.asarray(batches)))
     require(len(set(sizes)) == len(sizes) > 0, "batches must be different batch sizes, at least one", batches=sizes)
     model = RECIPES["small"].model.replace(**({} if steps is None else {"steps": steps}))
-    figure = Figure("figure 4", trials, seed, more, every)
+    figure = LandscapeFigure("figure 4", trials, seed, more, every)
     runs = [figure.run(model, **{"dimension": 5} | more, batch=size) for size in sizes]
     data = xr.concat([collect(descend_run(run))[["regressor_error"]] for run in runs], dim="batch")
     data = data.assign_coords(batch=("batch", list(sizes), {"units": "samples", "long_name": "samples in a batch"}))
@@ -236,7 +236,7 @@ def loss_surface(
     require(loss in _LOSSES, "loss must be 'L4' or 'l2'", loss=loss)
     changes = {} if steps is None else {"steps": steps}
     model = L4Loss(**changes) if loss == "L4" else L2Loss(**changes)
-    figure = Figure("loss surface", 1, seed, more, every)
+    figure = LandscapeFigure("loss surface", 1, seed, more, every)
     run = figure.run(model, first_trial=trial)
     data = surface(run, plane, resolution, samples)
     return data.assign_attrs(figure.attrs_of(run))
@@ -284,7 +284,7 @@ def gate_sharpness(
     data = xr.Dataset(coords=coords)
     data["median"] = dims, np.median(found, axis=3), {"long_name": "median over samples of a unit's largest gap"}
     data["largest"] = dims, found.max(axis=3), {"long_name": "largest gap of a unit in any sample"}
-    about = Figure("section 2", cells, seed, {}).about([], settled={"sharpness": betas})
+    about = LandscapeFigure("section 2", cells, seed, {}).about([], settled={"sharpness": betas})
     return data.assign_attrs(about)
 
 

@@ -19,7 +19,7 @@ from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.core.trials import device_and_dtype, stream
 from moe_lab.recovery import measures
-from moe_lab.recovery.data import MixtureTask, Parameters, Samples
+from moe_lab.recovery.data import MixtureSamples, MixtureTask, Parameters
 from moe_lab.recovery.em import State, projected
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.landscape import losses
@@ -243,7 +243,7 @@ def sample_batches(
     """
     size, trials = run.batch, run.trial_numbers
 
-    def sampled(count: int, split: str) -> Samples:
+    def sampled(count: int, split: str) -> MixtureSamples:
         return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
 
     if run.samples is None:

@@ -28,7 +28,7 @@ PLANTS = (2, 17)
 
 
 @dataclass(frozen=True)
-class Samples(Images):
+class PatchImageSamples(Images):
     """Images of many trials.
 
     Attributes:
@@ -59,7 +59,7 @@ class QuadrantTask(ImageTask):
     """
 
     paper: ClassVar[str] = "pmoe2023, section 5.2"
-    drawn: ClassVar[type[Samples]] = Samples
+    drawn: ClassVar[type[PatchImageSamples]] = PatchImageSamples
 
     digits: tuple[int, ...] = knob((0, 1, 2, 3), meaning="digits that are the classes; the others are distractors")
     noise: float = knob(
@@ -118,7 +118,7 @@ class VehiclesTask(CifarTask):
     """
 
     paper: ClassVar[str] = "pmoe2023, appendix A"
-    drawn: ClassVar[type[Samples]] = Samples
+    drawn: ClassVar[type[PatchImageSamples]] = PatchImageSamples
 
     variant: Variant = knob("vehicles", meaning="which data set", choices=VARIANTS)
     spurious: float = knob(0.95, meaning="share of training images with the animal of their class", ge=0, le=1)

@@ -15,7 +15,7 @@ from torch.nn import functional
 from moe_lab.vision.layers import Gates, SameConv2d, norm, same_conv2d
 
 
-class Routed(NamedTuple):
+class RoutedImages(NamedTuple):
     """Which patches the experts keep.
 
     Attributes:
@@ -128,27 +128,27 @@ class PatchLayer(nn.Module):
         self.seed = seed
         self.random.manual_seed(seed)
 
-    def routed(self, x: Float[Tensor, "B D h w"]) -> Routed:
+    def routed(self, x: Float[Tensor, "B D h w"]) -> RoutedImages:
         """Routes the patches to the experts (gates: eq. 5)."""
         shape = (len(x), self.experts, (x.shape[2] // self.side) * (x.shape[3] // self.side))
         if self.kind == "none":
-            return Routed(x.new_ones(shape), None)
+            return RoutedImages(x.new_ones(shape), None)
         if self.gates is None:
             random = self.random if self.training else torch.Generator().manual_seed(self.seed)
             index = torch.rand(shape, generator=random, device="cpu").topk(self.keep, 2, sorted=False).indices
             index = index.to(x.device)
-            return Routed(torch.zeros(shape, dtype=x.dtype, device=x.device).scatter(2, index, 1.0), index)
+            return RoutedImages(torch.zeros(shape, dtype=x.dtype, device=x.device).scatter(2, index, 1.0), index)
         scores = self.gates(x).flatten(2)
         if self.kind == "soft":
-            return Routed(scores.softmax(2), None)
+            return RoutedImages(scores.softmax(2), None)
         top = scores.topk(self.keep, 2, sorted=False)
         values = top.values.softmax(2) if self.over_kept else scores.softmax(2).gather(2, top.indices)
-        return Routed(torch.zeros_like(scores).scatter(2, top.indices, values), top.indices)
+        return RoutedImages(torch.zeros_like(scores).scatter(2, top.indices, values), top.indices)
 
     def forward(self, x: Float[Tensor, "B D h w"]) -> Float[Tensor, "B D"]:
         return self.pooled(x, self.routed(x))
 
-    def pooled(self, x: Float[Tensor, "B D h w"], routed: Routed) -> Float[Tensor, "B D"]:
+    def pooled(self, x: Float[Tensor, "B D h w"], routed: RoutedImages) -> Float[Tensor, "B D"]:
         """Computes the mean over all cells of the experts' outputs on their patches, after BN-ReLU."""
         if routed.places is None or not self.sparse:
             return self.masked(x, routed.gates)
@@ -227,7 +227,7 @@ class PatchNetwork(nn.Module):
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B c"]:
         return self.routed(x)[0]
 
-    def routed(self, x: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B c"], Routed]:
+    def routed(self, x: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B c"], RoutedImages]:
         """Computes the logits and the routing."""
         cells = self.body(_fast(x))
         routed = self.layer.routed(cells)

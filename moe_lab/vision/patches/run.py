@@ -13,7 +13,7 @@ from moe_lab.vision.run import ImageRun
 Task = QuadrantTask | VehiclesTask
 
 
-class Run(ImageRun):
+class PatchImageRun(ImageRun):
     """One model on one task: everything that `train` needs to know, checked together.
 
     Raises:

@@ -11,11 +11,11 @@ from torch import Tensor
 from moe_lab.core.optimizers import Sgd, changed_by
 from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.snapshots import Measure, Snapshot
-from moe_lab.vision.patches.data import Samples, cells_in
+from moe_lab.vision.patches.data import PatchImageSamples, cells_in
 from moe_lab.vision.patches.model import Model, PatchWRN
 from moe_lab.vision.patches.network import PatchNetwork
-from moe_lab.vision.patches.run import Run, Task
-from moe_lab.vision.run import TRAINING_MEASURES, Learner, Training, cross_entropy, in_parts
+from moe_lab.vision.patches.run import PatchImageRun, Task
+from moe_lab.vision.run import TRAINING_MEASURES, ImageLearner, ImageTraining, cross_entropy, in_parts
 
 _EXAMPLE = ("example", "expert", "patch")
 MEASURES = {
@@ -35,7 +35,7 @@ MEASURES = {
 }
 
 
-@with_settings_of(Run)
+@with_settings_of(PatchImageRun)
 def train(model: Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 
@@ -51,25 +51,27 @@ def train(model: Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
     Args:
       model: PatchWRN or WRN.
       task: QuadrantTask or VehiclesTask.
-      settings: the other parameters of `Run`: samples, trials, seed, epochs, device, precision, ...
+      settings: the other parameters of `PatchImageRun`: samples, trials, seed, epochs, device, precision, ...
 
     Raises:
       ConfigError: a wrong value or combination, at once and not at the first Snapshot.
       ValueError, RuntimeError: an unknown or absent device.
       FileNotFoundError: image files that are not there.
     """
-    return train_run(Run(model=model, task=task, **settings))
+    return train_run(PatchImageRun(model=model, task=task, **settings))
 
 
-def train_run(run: Run) -> Iterator[Snapshot]:
-    """Runs `train` for a given Run."""
-    return Training(run, PatchLearner, MEASURES).snapshots()
+def train_run(run: PatchImageRun) -> Iterator[Snapshot]:
+    """Runs `train` for a given PatchImageRun."""
+    return ImageTraining(run, PatchImageLearner, MEASURES).snapshots()
 
 
-class PatchLearner(Learner):
+class PatchImageLearner(ImageLearner):
     """One trial of WRN or WRN-pMoE."""
 
-    def __init__(self, run: Run, place: int, trial: int, train: Samples, test: Samples) -> None:
+    def __init__(
+        self, run: PatchImageRun, place: int, trial: int, train: PatchImageSamples, test: PatchImageSamples
+    ) -> None:
         super().__init__(run, place, trial, train, test)
         self.optimizer = Sgd(self.network.parameters(), run.model.learning_rate)
         self.constants["example_boxes"] = test.boxes[None, place, : run.examples]

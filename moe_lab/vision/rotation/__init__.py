@@ -1,8 +1,8 @@
 """Rotation (chen2022, table 2): mixtures of convolutional networks, their controls, and a leak in their task."""
 
-from moe_lab.vision.rotation.data import CifarRotateTask, Samples, TurnTask
+from moe_lab.vision.rotation.data import CifarRotateTask, TurnSamples, TurnTask
 from moe_lab.vision.rotation.model import Mixture, ResNet18, SmallCNN
-from moe_lab.vision.rotation.run import Run
+from moe_lab.vision.rotation.run import TurnRun
 from moe_lab.vision.rotation.training import MEASURES, train, train_run
 
 __all__ = [
@@ -10,9 +10,9 @@ __all__ = [
     "CifarRotateTask",
     "Mixture",
     "ResNet18",
-    "Run",
-    "Samples",
     "SmallCNN",
+    "TurnRun",
+    "TurnSamples",
     "TurnTask",
     "train",
     "train_run",

@@ -22,7 +22,7 @@ _CROP = 24
 
 
 @dataclass(frozen=True)
-class Samples(Images):
+class TurnSamples(Images):
     """Images of many trials, with labels 0 and 1 in turn.
 
     Attributes:
@@ -36,7 +36,7 @@ class _TurnedTask(ImageTask):
     """Turned images, and others."""
 
     paper: ClassVar[str] = "chen2022, table 2"
-    drawn: ClassVar[type[Samples]] = Samples
+    drawn: ClassVar[type[TurnSamples]] = TurnSamples
 
     @property
     def classes(self) -> int:

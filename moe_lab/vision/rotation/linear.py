@@ -11,11 +11,11 @@ from torch import Tensor
 
 from moe_lab.core.config import require
 from moe_lab.core.trials import device_and_dtype
-from moe_lab.vision.rotation.data import Samples
-from moe_lab.vision.rotation.run import Run
+from moe_lab.vision.rotation.data import TurnSamples
+from moe_lab.vision.rotation.run import TurnRun
 
 
-def fitted(run: Run) -> dict[str, Float[np.ndarray, " T"]]:
+def fitted(run: TurnRun) -> dict[str, Float[np.ndarray, " T"]]:
     """Fits w x + b to labels of -1 and 1 by least squares, in float64; among several solutions that of least norm.
 
     Args:
@@ -49,7 +49,7 @@ def parameters(image: tuple[int, int, int]) -> int:
     return int(np.prod(image)) + 1
 
 
-def _rows(samples: Samples, place: int) -> tuple[Float[Tensor, "N pixels"], Float[Tensor, " N"]]:
+def _rows(samples: TurnSamples, place: int) -> tuple[Float[Tensor, "N pixels"], Float[Tensor, " N"]]:
     """The images of a trial with a 1 after each, and their labels as -1 and 1."""
     pixels = samples.images[place].flatten(1)
     return torch.cat([pixels, pixels.new_ones(len(pixels), 1)], 1), 2.0 * samples.labels[place].to(pixels) - 1

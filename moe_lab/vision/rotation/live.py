@@ -45,7 +45,7 @@ def sort(task: Task, model: Mixture | None = None, *, trial: int = 0, **settings
     Args:
       model: None for two experts.
       trial: which of the trials, by place.
-      settings: the other parameters of `Run`; `examples` is the number of images.
+      settings: the other parameters of `TurnRun`; `examples` is the number of images.
 
     Raises:
       ConfigError: as `train`, at once and not at the first Snapshot.

@@ -12,7 +12,7 @@ from moe_lab.vision.run import ImageRun
 Task = TurnTask | CifarRotateTask
 
 
-class Run(ImageRun):
+class TurnRun(ImageRun):
     """One model on one task: everything that `train` needs to know, checked together.
 
     Raises:

@@ -19,11 +19,11 @@ from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.core.trials import stream
 from moe_lab.routers.balance import dispatch_entropy
-from moe_lab.vision.rotation.data import Samples
+from moe_lab.vision.rotation.data import TurnSamples
 from moe_lab.vision.rotation.model import Mixture, Model, ResNet18, SmallCNN
 from moe_lab.vision.rotation.network import Dispatched, MixtureNetwork, balance_loss
-from moe_lab.vision.rotation.run import Run, Task
-from moe_lab.vision.run import TRAINING_MEASURES, Learner, Training, cross_entropy, in_parts
+from moe_lab.vision.rotation.run import Task, TurnRun
+from moe_lab.vision.run import TRAINING_MEASURES, ImageLearner, ImageTraining, cross_entropy, in_parts
 
 MEASURES = {
     **TRAINING_MEASURES,
@@ -41,7 +41,7 @@ MEASURES = {
 }
 
 
-@with_settings_of(Run)
+@with_settings_of(TurnRun)
 def train(model: Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
     """Trains a model on a task and yields Snapshots: step 0, every `record_every` steps, and the end.
 
@@ -53,25 +53,25 @@ def train(model: Model, task: Task, **settings: Any) -> Iterator[Snapshot]:
     Args:
       model: SmallCNN, ResNet18 or Mixture.
       task: TurnTask or CifarRotateTask.
-      settings: the other parameters of `Run`: samples, trials, seed, epochs, device, precision, ...
+      settings: the other parameters of `TurnRun`: samples, trials, seed, epochs, device, precision, ...
 
     Raises:
       ConfigError: a wrong value or combination, at once and not at the first Snapshot.
       ValueError, RuntimeError: an unknown or absent device.
       FileNotFoundError: image files that are not there.
     """
-    return train_run(Run(model=model, task=task, **settings))
+    return train_run(TurnRun(model=model, task=task, **settings))
 
 
-def train_run(run: Run) -> Iterator[Snapshot]:
-    """Runs `train` for a given Run."""
-    return Training(run, TurnLearner, MEASURES).snapshots()
+def train_run(run: TurnRun) -> Iterator[Snapshot]:
+    """Runs `train` for a given TurnRun."""
+    return ImageTraining(run, TurnLearner, MEASURES).snapshots()
 
 
-class TurnLearner(Learner):
+class TurnLearner(ImageLearner):
     """One trial of a single network or a mixture."""
 
-    def __init__(self, run: Run, place: int, trial: int, train: Samples, test: Samples) -> None:
+    def __init__(self, run: TurnRun, place: int, trial: int, train: TurnSamples, test: TurnSamples) -> None:
         super().__init__(run, place, trial, train, test)
         self.model, self.clusters = run.model, run.task.clusters
         self.train_clusters, self.test_clusters = train.clusters[place], test.clusters[place]

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import xarray as xr
 
-from moe_lab.specialization import ClusterTask, Run, SwitchMoE
+from moe_lab.specialization import ClusterRun, ClusterTask, SwitchMoE
 from moe_lab_papers.chen2022 import theory_start
 from moe_lab_papers.chen2022.theory_start import power
 
@@ -46,7 +46,9 @@ def exploration_powers(starts: Sequence[float], samples: int, trials: int, seed:
     """
     task = ClusterTask.setting(3)
     given = {"samples": samples, "test_samples": 10, "trials": trials, "seed": seed, "device": "cpu"}
-    seen = [theory_start.explored(Run(model=SwitchMoE(initial_scale=start), task=task, **given)) for start in starts]
+    seen = [
+        theory_start.explored(ClusterRun(model=SwitchMoE(initial_scale=start), task=task, **given)) for start in starts
+    ]
     grown = {name: np.array([getattr(one, name) for one in seen]) for name in ("own", "other", "uneven")}
     values = {name: [power(starts, part[:, trial]) for trial in range(trials)] for name, part in grown.items()}
     least = int(np.argmin(starts))

@@ -16,8 +16,8 @@ from moe_lab.core.config import require
 from moe_lab.core.snapshots import Snapshot, final
 from moe_lab.core.trials import stream, threads_for
 from moe_lab.specialization import (
+    ClusterRun,
     ClusterTask,
-    Run,
     SwitchMoE,
     TopKMoE,
     embedding,
@@ -198,7 +198,7 @@ def soft_routing(samples: int, steps: int, repeats: int, seed: int = 0) -> xr.Da
     with threads_for(0, torch.device("cpu")):
         for count in counts:
             model = TopKMoE(filters=16, experts_per_sample=count)
-            run = Run(model=model, task=task, **given)
+            run = ClusterRun(model=model, task=task, **given)
             learners.append(MixtureLearner(run, [0]))
             learners[-1].advance(1)
         for repeat in range(repeats):

@@ -21,7 +21,7 @@ from moe_lab.specialization import model as models
 from moe_lab.specialization.data import ClusterTask
 from moe_lab.specialization.learners import MixtureLearner
 from moe_lab.specialization.noise import router_noise
-from moe_lab.specialization.run import Run
+from moe_lab.specialization.run import ClusterRun
 from moe_lab.specialization.theory_noise import PAPER_NOISE, Noise, routing_probabilities
 from moe_lab.specialization.theory_run import predicted_clusters
 
@@ -124,7 +124,7 @@ class Explored:
         return np.array(found)
 
 
-def explored(run: Run, *, counted: int = 40) -> Explored:
+def explored(run: ClusterRun, *, counted: int = 40) -> Explored:
     """Trains a mixture for the exploration stage and compares it with lemmas D.4, E.4, E.6, E.7 and section 5.
 
     Args:

@@ -11,7 +11,7 @@ import xarray as xr
 from torch import Tensor
 
 from moe_lab.core.trials import stream
-from moe_lab.recovery.data import MixtureTask, Samples
+from moe_lab.recovery.data import MixtureSamples, MixtureTask
 from moe_lab.recovery.em import Moments, State, gate_gradient, gate_newton, posterior, projected, regressor_step
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.measures import parameter_error, unit
@@ -71,7 +71,7 @@ def _in_ball(like: Tensor, random: np.random.Generator) -> Tensor:
     return gates
 
 
-def _m_step(sampled: Samples, task: MixtureTask, regressors: Tensor, gates: Tensor) -> Tensor:
+def _m_step(sampled: MixtureSamples, task: MixtureTask, regressors: Tensor, gates: Tensor) -> Tensor:
     state = State(regressors, gates)
     responsibilities, _, _ = posterior(state, sampled.x, sampled.y, task.g, task.noise)
     return gate_newton(gates, responsibilities, Moments.of(sampled.x, sampled.y), steps=_NEWTON)
@@ -118,7 +118,7 @@ def within_ball(
     return xr.Dataset({"reached": (("kept", "experts", "trial"), reached)}, coords)
 
 
-def _followed(state: State, how: str, sampled: Samples, task: MixtureTask, iterations: int) -> State:
+def _followed(state: State, how: str, sampled: MixtureSamples, task: MixtureTask, iterations: int) -> State:
     moments = Moments.of(sampled.x, sampled.y)
     for _ in range(iterations):
         responsibilities, _, _ = posterior(state, sampled.x, sampled.y, task.g, task.noise)
@@ -134,5 +134,5 @@ def _followed(state: State, how: str, sampled: Samples, task: MixtureTask, itera
     return state
 
 
-def _error(state: State, sampled: Samples) -> np.ndarray:
+def _error(state: State, sampled: MixtureSamples) -> np.ndarray:
     return parameter_error(state.regressors, state.gates, sampled.truth)

@@ -10,7 +10,7 @@ import xarray as xr
 from torch import Tensor
 
 from moe_lab.core.trials import stream
-from moe_lab.recovery.data import MixtureTask, Samples
+from moe_lab.recovery.data import MixtureSamples, MixtureTask
 from moe_lab.recovery.em import Moments, State, gate_newton, posterior
 from moe_lab.recovery.moments import nearer_to_second
 
@@ -52,7 +52,7 @@ def gates_from_anywhere(
     )
 
 
-def _start(sampled: Samples, seed: int, name: str) -> Tensor:
+def _start(sampled: MixtureSamples, seed: int, name: str) -> Tensor:
     """Draws gates uniformly in the unit ball, w_k = 0."""
     truth = sampled.truth.gates
     draws = [stream(seed, trial, f"start/{name}") for trial in range(len(truth))]
@@ -63,7 +63,7 @@ def _start(sampled: Samples, seed: int, name: str) -> Tensor:
     return start
 
 
-def _gates(sampled: Samples, task: MixtureTask, gates: Tensor, iterations: int) -> np.ndarray:
+def _gates(sampled: MixtureSamples, task: MixtureTask, gates: Tensor, iterations: int) -> np.ndarray:
     """Returns the gates of every iteration, (iteration, T, k, d)."""
     moments, path = Moments.of(sampled.x, sampled.y), [gates]
     for _ in range(iterations):

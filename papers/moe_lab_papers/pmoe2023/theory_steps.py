@@ -18,7 +18,7 @@ from moe_lab.core.config import require
 from moe_lab.core.routing import sorted_patches
 from moe_lab.core.trials import stream
 from moe_lab.patch_routing import initialization
-from moe_lab.patch_routing.data import PatternTask, Samples
+from moe_lab.patch_routing.data import PatchSamples, PatternTask
 from moe_lab.patch_routing.fixed import router_direction, train_routers
 from moe_lab.patch_routing.model import JointMoE, check_model
 from moe_lab.patch_routing.theory import Kind
@@ -117,7 +117,7 @@ def small_steps(
     )
 
 
-def _trained(routers: Tensor, train: Samples, samples: int) -> Tensor:
+def _trained(routers: Tensor, train: PatchSamples, samples: int) -> Tensor:
     """Routers after 100 epochs at batches of 20 and the step size 1/n (algorithm 1, step 2, in closed form)."""
     sums, labels = train.patches().sum(2)[:, :samples], train.labels[:, :samples]
     direction = router_direction(sums, labels, 2)
@@ -157,7 +157,9 @@ def _step(
 class _Observed:
     """Samples over which expectations are taken, and the signs of all neurons on them at the start."""
 
-    def __init__(self, kind: Kind, task: PatternTask, drawn: Samples, hidden: Tensor, experts: int, kept: int) -> None:
+    def __init__(
+        self, kind: Kind, task: PatternTask, drawn: PatchSamples, hidden: Tensor, experts: int, kept: int
+    ) -> None:
         self.kind, self.kept, self.experts = kind, kept, experts
         self.patches, self.labels = drawn.patches()[0], drawn.labels[0]
         self.y, self.signal = 1 - 2 * self.labels, drawn.signal[0]

@@ -14,7 +14,7 @@ from moe_lab.patch_routing import CNN, JointMoE, SeparateMoE, figures
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.model import PatchModel
 from moe_lab.patch_routing.recipes import RECIPES
-from moe_lab.patch_routing.run import Run
+from moe_lab.patch_routing.run import PatchRun
 from moe_lab.patch_routing.training import train_batch
 
 FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
@@ -75,7 +75,7 @@ def _accuracies(model: PatchModel, batch_size: int, rates: Sequence[float], how:
     """The mean test accuracy at each step size; 0 where a training diverged."""
     task = make_task("digits")
     runs = [
-        Run(
+        PatchRun(
             model=model.replace(batch_size=batch_size, learning_rate=rate),
             task=task,
             first_trial=_NOT_JUDGED,

@@ -12,7 +12,7 @@ from moe_lab.pruning.checkpoints import FineTuned, fine_tune
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.initialization import PlantedStart, RandomStart
 from moe_lab.pruning.model import TokenMoE
-from moe_lab.pruning.run import Run
+from moe_lab.pruning.run import TokenRun
 from moe_lab_papers.paper import Paper
 from moe_lab_papers.pruning2024.measures import E3, MADE_FOR, PRUNED, V_MOE
 
@@ -120,7 +120,7 @@ def equation_8() -> Finding:
     """Lemma 4.1 (iv) where the routers' rate is 0, which (8) allows, and where it is not."""
     changes = []
     for rate in (0.0, 0.05):
-        run = Run(
+        run = TokenRun(
             model=TokenMoE(experts=6, router_learning_rate=rate),
             task=TokenTask(patterns=60, tokens=30),
             start=PlantedStart(important=1, others_norm=0.4),
@@ -288,4 +288,4 @@ def _random(steps: int) -> FineTuned:
     """Fine-tunes a layer of section 5.1 from random weights, where some experts miss a part of their pattern."""
     model = TokenMoE(router_learning_rate=0.01)
     given = {"seed": 1, "trials": 1, "batch": 100, "test_samples": 1000}
-    return fine_tune(Run(model=model, task=TokenTask(), start=RandomStart(), steps=steps, **given))
+    return fine_tune(TokenRun(model=model, task=TokenTask(), start=RandomStart(), steps=steps, **given))

@@ -19,7 +19,7 @@ from moe_lab.pruning.initialization import PlantedStart, RandomStart, Start, ran
 from moe_lab.pruning.model import TokenMoE
 from moe_lab.pruning.recipes import run_of, trained, variable
 from moe_lab.pruning.theory_evidence import evidence
-from moe_lab.pruning.training import Training
+from moe_lab.pruning.training import TokenTraining
 
 LEMMAS = ("lemma 4.1", "lemma 4.2", "lemma 4.4", "theorem 4.3", "theorem 4.5")
 
@@ -96,7 +96,7 @@ def _grown(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(unimportant experts, those of them that grow), (trial,) each."""
     run = run_of("statements", "random", "expert-choice", trials=trials, seed=seed, more={"device": device, **more})
-    training = Training(run.replace(record_every=run.steps))
+    training = TokenTraining(run.replace(record_every=run.steps))
     for learner in training.learners:
         _arrange(learner.weights.routers, run.task.specific, start)
         learner.before.routers.copy_(learner.weights.routers)

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator, estimator_checks_generator
 
-from moe_lab.recovery import Activation, MixtureTask, Parameters, Samples, measures
+from moe_lab.recovery import Activation, MixtureSamples, MixtureTask, Parameters, measures
 from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock.estimator import METHODS, MixtureOfExpertsRegressor
 from tests.recovery import oracle
@@ -26,7 +26,7 @@ EACH_METHOD = pytest.mark.parametrize("method", METHODS)
 QUIET = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
-def planted(samples: int = 3000, **given) -> tuple[np.ndarray, np.ndarray, Samples]:
+def planted(samples: int = 3000, **given) -> tuple[np.ndarray, np.ndarray, MixtureSamples]:
     drawn = MixtureTask(**{"dimension": 5, **given}).sample(samples, trials=[0], seed=2)
     return drawn.x[0].numpy(), drawn.y[0].numpy(), drawn
 

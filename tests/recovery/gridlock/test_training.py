@@ -11,7 +11,7 @@ import torch
 from moe_lab.core.snapshots import final
 from moe_lab.recovery import MixtureTask, measures
 from moe_lab.recovery.em import posterior
-from moe_lab.recovery.gridlock import JointEM, Run, Spectral, train, train_run, training
+from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral, train, train_run, training
 
 TASK = MixtureTask(dimension=5, noise=0.2)
 FAST: dict[str, Any] = {"samples": 300, "trials": 3, "seed": 11, "device": "cpu"}
@@ -50,7 +50,7 @@ def test_joint_em_finds_a_small_mixture():
 @EACH
 def test_snapshots_tell_what_the_estimates_are(model):
     """Every measure of the last Snapshot, from the parameters that the run ends with."""
-    run = Run(model=model, task=TASK, **FAST)
+    run = MixtureRun(model=model, task=TASK, **FAST)
     *_, last = train_run(run)
     samples, state = training.recover(run)
     truth = samples.truth
@@ -72,7 +72,7 @@ def test_phases_come_one_after_the_other(name):
 
 
 def test_a_phase_moves_its_part_alone():
-    run = Run(model=MODELS["spectral"], task=TASK, **FAST)
+    run = MixtureRun(model=MODELS["spectral"], task=TASK, **FAST)
     states = list(training.states(run, training.samples_of(run)))
     begin, found = states[0][2], states[8][2]
     assert not begin.regressors.any() and found.regressors.norm(dim=2).allclose(torch.ones(()).double())
@@ -90,7 +90,7 @@ def test_without_em_the_run_ends_with_the_moments():
 
 def test_recover_is_the_end_of_the_run():
     for model in MODELS.values():
-        run = Run(model=model, task=TASK, **FAST)
+        run = MixtureRun(model=model, task=TASK, **FAST)
         samples = training.samples_of(run)
         *_, (_, _, watched) = training.states(run, samples)
         for one, two in zip(watched, training.recover(run)[1], strict=True):

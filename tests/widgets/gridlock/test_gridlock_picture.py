@@ -11,7 +11,7 @@ import pytest
 from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
 from moe_lab.recovery import MixtureTask
-from moe_lab.recovery.gridlock import JointEM, Run, Spectral, train
+from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral, train
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
 from moe_lab_widgets import GridlockLab
 from moe_lab_widgets.drawing.sheet import Sheet
@@ -261,7 +261,9 @@ def test_the_floor_is_there_once_em_has_begun(ended: GridlockLab) -> None:
 def test_many_power_iterations_come_several_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(at, "POWER_RECORDS", 4)
     model = Spectral(power_iterations=at.POWER_ITERATIONS, gate_iterations=1, joint_iterations=1)
-    first, *rest = at.begin(Run(model=model, task=MixtureTask(experts=2, dimension=4), samples=300, trials=1), {})
+    first, *rest = at.begin(
+        MixtureRun(model=model, task=MixtureTask(experts=2, dimension=4), samples=300, trials=1), {}
+    )
     power = at.power({"experts": 2})
     together = np.arange(1, power + 1).reshape(4, power // 4).tolist()
     assert first.step == 0 and [[shot.step for shot in one] for one in rest[:4]] == together

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from moe_lab.recovery import MixtureTask, transforms
-from moe_lab.recovery.gridlock import Run
+from moe_lab.recovery.gridlock import MixtureRun
 from moe_lab.recovery.gridlock.grid_points import WINDOW
 from moe_lab.recovery.gridlock.training import recover
 from moe_lab.recovery.measures import regressor_fit
@@ -45,7 +45,7 @@ def _story(name: str) -> Any:
 
 
 @cache
-def _shots(run: Run) -> list[Any]:
+def _shots(run: MixtureRun) -> list[Any]:
     return list(gridlock_record.begin(run, {}))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moe_lab.pruning.live import Choice, FineTuning
+from moe_lab.pruning.live import FineTuning, PruningChoice
 from moe_lab_widgets import PruningLab
 from moe_lab_widgets.labs.pruning import left_of
 from moe_lab_widgets.labs.pruning_record import CHUNK, OFFERED, choice_of, code, outcome, recipe, record_every
@@ -51,7 +51,7 @@ def test_coupled_layers_are_tuned_on_the_worker_and_only_those_that_are_looked_a
 ) -> None:
     threads, work = set(), FineTuning.work
 
-    def noted(tuning: FineTuning, choice: Callable[[], Choice]) -> Iterator[Any]:
+    def noted(tuning: FineTuning, choice: Callable[[], PruningChoice]) -> Iterator[Any]:
         for results in work(tuning, choice):
             threads.add(threading.current_thread())
             yield results

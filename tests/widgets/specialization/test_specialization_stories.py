@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from moe_lab.core.snapshots import Snapshot, final
-from moe_lab.specialization import Run, train_run
+from moe_lab.specialization import ClusterRun, train_run
 from moe_lab_widgets.engine.now import Now, moments
 from moe_lab_widgets.labs.specialization import KNOBS, collapsed, runs
 from moe_lab_widgets.labs.specialization_stories import STORIES
@@ -34,17 +34,17 @@ SAID = {
 }
 
 
-def _runs(name: str) -> tuple[Run, Run]:
+def _runs(name: str) -> tuple[ClusterRun, ClusterRun]:
     return tuple(runs({**DEFAULTS, **next(story.values for story in STORIES if story.name == name)}).values())
 
 
 @functools.cache
-def _end(run: Run) -> Snapshot:
+def _end(run: ClusterRun) -> Snapshot:
     """The last record. Those on the way do not change it, and several stories compare with the same run."""
     return final(train_run(run))
 
 
-def _bare(name: str) -> list[Run]:
+def _bare(name: str) -> list[ClusterRun]:
     """The two runs of a story without records on the way."""
     return [run.replace(measure="last", record_every=10**6) for run in _runs(name)]
 

@@ -11,7 +11,7 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 from moe_lab.drawing import theme
-from moe_lab.specialization import ClusterTask, Run, TopKMoE
+from moe_lab.specialization import ClusterRun, ClusterTask, TopKMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS
 from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, note, percents, reads, table, write
@@ -57,7 +57,7 @@ KNOBS = (
           effect="Whatever one expert gets, others get too: less collapse, more compute."),
     offer(TopKMoE, "router_noise", main=True, meaning="noise on the router's scores",
           effect="More noise gives weaker experts samples in training."),
-    offer(Run, "samples", main=True, meaning="training samples", default=1000, slider=(100, 2000, 100),
+    offer(ClusterRun, "samples", main=True, meaning="training samples", default=1000, slider=(100, 2000, 100),
           effect="More samples teach the signals rather than the noise, and make steps slower."),
     offer(TopKMoE, "activation", symbol="σ", meaning="experts' activation", default="linear",
           effect="Cubic experts divide the clusters among themselves; linear ones share them."),
@@ -76,11 +76,11 @@ KNOBS = (
           effect="Each expert can represent more, and each step takes longer."),
     LabKnob(name="steps", symbol="S", meaning="training steps", default=300, low=1, slider=(20, 600, 20),
             effect="A longer run: more time for a router to collapse or to recover."),
-    offer(Run, "trials", meaning="trials", default=4, slider=(1, 10, 1), far=1000, effect=MORE_TRIALS),
+    offer(ClusterRun, "trials", meaning="trials", default=4, slider=(1, 10, 1), far=1000, effect=MORE_TRIALS),
 )  # fmt: skip
 
 
-def runs(values: Mapping[str, Any]) -> dict[str, Run]:
+def runs(values: Mapping[str, Any]) -> dict[str, ClusterRun]:
     """Returns a run for each way to balance the load, first the one without; they differ in nothing else."""
     own = {name: values[name] for name in TopKMoE.knobs() if name in values and name not in ("balancing", "strength")}
     plain = TopKMoE(**own, **TRAINED[values["expert_steps"]])
@@ -89,7 +89,7 @@ def runs(values: Mapping[str, Any]) -> dict[str, Run]:
         models[name] = plain.replace(balancing=name, strength=values["strength"])
     task = config_from(ClusterTask, values)
     return {
-        name: config_from(Run, values, model=model, task=task, test_samples=TEST_SAMPLES)
+        name: config_from(ClusterRun, values, model=model, task=task, test_samples=TEST_SAMPLES)
         for name, model in models.items()
     }
 

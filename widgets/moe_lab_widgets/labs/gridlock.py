@@ -14,7 +14,7 @@ from moe_lab.core.config import require
 from moe_lab.drawing import theme
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.activations import ACTIVATIONS
-from moe_lab.recovery.gridlock import JointEM, Run, Spectral
+from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
 from moe_lab.recovery.printed import printed
 from moe_lab_widgets.drawing.error_curves import (
@@ -60,7 +60,7 @@ KNOBS = (
     offer(MixtureTask, "dimension", main=True, meaning="numbers per input", default=16,
           slider=(4, 20, 1), far=64,
           effect="More to learn from as many samples: the moments become noisier."),
-    offer(Run, "samples", main=True, meaning="training samples", default=6000, slider=(500, 8000, 500),
+    offer(MixtureRun, "samples", main=True, meaning="training samples", default=6000, slider=(500, 8000, 500),
           far=50_000,
           effect="More samples make the moments more exact, and all errors smaller."),
     offer(MixtureTask, "noise", main=True, symbol="σ", meaning="noise on y",
@@ -79,7 +79,7 @@ KNOBS = (
     offer(JointEM, "iterations", symbol="I", meaning="iterations of joint EM", default=160,
           slider=(20, 300, 20),
           effect="Gives joint EM more time to converge."),
-    offer(Run, "trials", symbol="T", meaning="trials", default=3, slider=(1, 4, 1), far=1000,
+    offer(MixtureRun, "trials", symbol="T", meaning="trials", default=3, slider=(1, 4, 1), far=1000,
           effect=MORE_TRIALS),
     LabKnob(name="shown", meaning="trial on show", default=1, low=1, slider=(1, 4, 1), at_most="trials",
             view_only=True, effect=ANOTHER_TRIAL,
@@ -87,7 +87,7 @@ KNOBS = (
 )  # fmt: skip
 
 
-def runs(values: Mapping[str, Any]) -> dict[str, Run]:
+def runs(values: Mapping[str, Any]) -> dict[str, MixtureRun]:
     """Returns the runs of both methods on the same samples, checked.
 
     Raises:
@@ -106,8 +106,8 @@ def runs(values: Mapping[str, Any]) -> dict[str, Run]:
     )
     joint = JointEM(iterations=values["iterations"])
     return {
-        SPECTRAL: config_from(Run, values, model=spectral, task=task, record_every=1),
-        JOINT: config_from(Run, values, model=joint, task=task, record_every=at.joint_every(values)),
+        SPECTRAL: config_from(MixtureRun, values, model=spectral, task=task, record_every=1),
+        JOINT: config_from(MixtureRun, values, model=joint, task=task, record_every=at.joint_every(values)),
     }
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from moe_lab.core.snapshots import Measure
 from moe_lab.recovery.em import State, em
-from moe_lab.recovery.gridlock import Run, Spectral, train_run
+from moe_lab.recovery.gridlock import MixtureRun, Spectral, train_run
 from moe_lab.recovery.gridlock.grid_points import FOUND, WINDOW, converged
 from moe_lab.recovery.gridlock.training import samples_of
 from moe_lab.recovery.measures import parameter_error
@@ -54,12 +54,12 @@ def seconds(values: Mapping[str, Any]) -> float:
     return float(rows * (k * (k + 1) / 2 * d * (d + 1) / 2 * 1.7e-10 + k * 3e-8))
 
 
-def begin(run: Run, kept: dict[str, Any]) -> Iterator[Any]:
+def begin(run: MixtureRun, kept: dict[str, Any]) -> Iterator[Any]:
     """Begins a method: joint EM as it is, the spectral one with the error of EM from the truth beside its own."""
     return _with_best(run) if isinstance(run.model, Spectral) else train_run(run)
 
 
-def _with_best(run: Run) -> Iterator[Any]:
+def _with_best(run: MixtureRun) -> Iterator[Any]:
     """Yields the spectral method, several power iterations at a time, then EM with what no EM can beat as "best"."""
     shots, floors, floor = train_run(run), from_the_truth(run), np.full(run.trials, np.nan)
     last = power({"experts": run.task.experts})
@@ -74,7 +74,7 @@ def _with_best(run: Run) -> Iterator[Any]:
         yield replace(shot, values={**shot.values, "best": floor}, measures={**shot.measures, "best": BEST})
 
 
-def from_the_truth(run: Run) -> Iterator[NDArray[np.float64]]:
+def from_the_truth(run: MixtureRun) -> Iterator[NDArray[np.float64]]:
     """Yields the errors (trial,) of EM from the true parameters, which no method can beat on these samples."""
     samples, task = samples_of(run), run.task
     start = State(samples.truth.regressors, samples.truth.gates)

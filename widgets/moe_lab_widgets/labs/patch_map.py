@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from moe_lab.drawing import theme
 from moe_lab.vision.patches.data import QuadrantTask
 from moe_lab.vision.patches.model import WRN, Model, PatchWRN
-from moe_lab.vision.patches.run import Run
+from moe_lab.vision.patches.run import PatchImageRun
 from moe_lab_widgets.drawing.on_axes import box_of, ends, percents, pixels, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.sheet import Sheet, integer
@@ -64,7 +64,7 @@ KNOBS = (
           applies="only to gates that keep some patches (learned or random)"),
     offer(PatchWRN, "experts", main=True, slider=None, choices=(1, 2, 4, 8),  # that divide 64 channels
           effect="More experts, each with a smaller part of the 64 channels."),
-    offer(Run, "samples", main=True, default=600, effect="More samples help all three networks."),
+    offer(PatchImageRun, "samples", main=True, default=600, effect="More samples help all three networks."),
     offer(QuadrantTask, "noise", main=True, symbol="σ", meaning="noise on every pixel", default=0.1,
           effect="More noise: gates no longer find the object, and accuracy falls."),
     offer(PatchWRN, "gates", main=True, meaning="gates",
@@ -72,7 +72,7 @@ KNOBS = (
           effect="Experts get the patches that a gate has learned to choose, random ones, or all."),
     LabKnob(name="steps", meaning="maximum number of SGD steps", default=60, low=1, slider=(20, 200, 10),
             effect="A longer run, in which all networks learn more."),
-    offer(Run, "trials", meaning="trials", slider=(1, 6, 1), far=100, effect=MORE_TRIALS),
+    offer(PatchImageRun, "trials", meaning="trials", slider=(1, 6, 1), far=100, effect=MORE_TRIALS),
     offer(PatchWRN, "learning_rate", symbol="η", meaning="learning rate", effect="Faster and less steady steps."),
     offer(PatchWRN, "softmax", meaning="softmax over", words={"all": "all patches", "kept": "kept patches"},
           enabled_when=_learned,
@@ -81,13 +81,18 @@ KNOBS = (
 )  # fmt: skip
 
 
-def runs(values: Mapping[str, Any]) -> dict[str, Run]:
+def runs(values: Mapping[str, Any]) -> dict[str, PatchImageRun]:
     """Returns the runs of the model under study and of its controls, which are measured more rarely."""
     task, epochs = config_from(QuadrantTask, values), epochs_of(values)
     shared: dict[str, Any] = {"epochs": epochs, "test_samples": TEST_SAMPLES, "examples": EXAMPLES}
     return {
         name: config_from(
-            Run, values, model=model, task=task, measure_every=1 if name == STUDY else CONTROLS_EVERY, **shared
+            PatchImageRun,
+            values,
+            model=model,
+            task=task,
+            measure_every=1 if name == STUDY else CONTROLS_EVERY,
+            **shared,
         )
         for name, model in models(values).items()
     }

@@ -14,7 +14,7 @@ from moe_lab.drawing import theme
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
-from moe_lab.patch_routing.run import Run
+from moe_lab.patch_routing.run import PatchRun
 from moe_lab_widgets.drawing.maps import number_rows, pale, share_key, share_map, shares
 from moe_lab_widgets.drawing.on_axes import box_of, percents, reads, spans, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
@@ -131,7 +131,7 @@ def work(values: Mapping[str, Any]) -> float:
     kept, samples = grid_of(values)
     model, task = model_of(values), task_of(values)
     settings = {"task": task, "samples": max(samples), "trials": values["trials"]}
-    runs = [Run(model=model.replace(patches_per_expert=count), **settings) for count in kept]
+    runs = [PatchRun(model=model.replace(patches_per_expert=count), **settings) for count in kept]
     return sum(run.numbers_per_step for run in runs)
 
 

@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from moe_lab.drawing import theme
-from moe_lab.pruning.live import Choice
+from moe_lab.pruning.live import PruningChoice
 from moe_lab_widgets.drawing.on_axes import bars, ends, note, percents, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.words import median, middle, short, trial_of, worst
@@ -103,7 +103,7 @@ def draw_routers(ax: Axes, now: Now) -> None:
     _describe_scores(ax, record, choice)
 
 
-def scores_of(record: Record, choice: Choice, trial: int) -> NDArray[np.float64]:
+def scores_of(record: Record, choice: PruningChoice, trial: int) -> NDArray[np.float64]:
     """Returns (expert,) the lengths of the scores' bars, from the smallest of all or 0 on; NaN where there are none."""
     if record.pruned is None or choice.criterion not in record.pruned.scores:
         return np.full(record.run.model.experts, np.nan)
@@ -112,7 +112,7 @@ def scores_of(record: Record, choice: Choice, trial: int) -> NDArray[np.float64]
     return np.asarray((scores - low) / max(high - low, 1e-12) * (SCORES_TOP - SCORES) + CAP / 2)
 
 
-def _describe_scores(ax: Axes, record: Record, choice: Choice) -> None:
+def _describe_scores(ax: Axes, record: Record, choice: PruningChoice) -> None:
     def say(words: str, colour: str, down: float = -14) -> None:
         write(ax, -0.5, SCORES_TOP, [words], colour, ha="left", size=theme.SMALL_SIZE, down=down)
 
@@ -173,7 +173,7 @@ def draw_accuracy(ax: Axes, now: Now) -> None:
     _say(ax, _tuning(record, choice, tuned[choice.criterion][0] if choice.criterion in tuned else 0))
 
 
-def _draw_rho(ax: Axes, choice: Choice, shown: Mapping[str, NDArray[np.float64]], half: int) -> None:
+def _draw_rho(ax: Axes, choice: PruningChoice, shown: Mapping[str, NDArray[np.float64]], half: int) -> None:
     """Draws a line at rho, and beside it the ranges of the trials by the chosen criterion and by chance."""
     gone = choice.count(half)
     share = gone / half
@@ -192,7 +192,7 @@ def _draw_rho(ax: Axes, choice: Choice, shown: Mapping[str, NDArray[np.float64]]
     write(ax, np.clip(share, 0.34, 0.75), HIGH, [words], size=theme.SMALL_SIZE, bold=True, down=-11)
 
 
-def _tuning(record: Record, choice: Choice, steps: int) -> str:
+def _tuning(record: Record, choice: PruningChoice, steps: int) -> str:
     if not choice.fine_tune:
         return "no fine-tuning after pruning"
     if steps == 0:
@@ -338,7 +338,7 @@ def _costs(found: Outcome) -> str:
     return f" Memory and FLOPs fall to {memory}." if memory == work else f" Memory falls to {memory}, FLOPs to {work}."
 
 
-def _failure(record: Record, choice: Choice, trial: int, name: str) -> str:
+def _failure(record: Record, choice: PruningChoice, trial: int, name: str) -> str:
     """Returns why pruning failed in the trial on show, where it is known."""
     text, half, gone = "", record.run.model.experts // 2, []
     for side, experts in record.lost(choice, trial):

@@ -7,7 +7,7 @@ from typing import Any
 
 from moe_lab.core import saliency
 from moe_lab.core.config import Config, require
-from moe_lab.pruning import PlantedStart, Run, TokenMoE, TokenTask
+from moe_lab.pruning import PlantedStart, TokenMoE, TokenRun, TokenTask
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, offer
 from moe_lab_widgets.labs import pruning_record as of
 from moe_lab_widgets.labs.pruning_record import CHUNK, PLANTED
@@ -59,7 +59,7 @@ KNOBS = (
           effect="Each expert keeps its l best tokens, or each token visits its l best experts."),
     _from_recipe(TokenMoE, "top", main=True, meaning="picks per expert (or per token)", slider=(1, 12, 1),
                  effect="More tokens for each expert, or more experts for each token. With one, no router learns."),
-    _from_recipe(Run, "steps", main=True, meaning="training steps", slider=(10, 300, 10),
+    _from_recipe(TokenRun, "steps", main=True, meaning="training steps", slider=(10, 300, 10),
                  effect="With more steps the routers that matter grow further above the others."),
     offer(TokenTask, "tokens", main=True, meaning="tokens per sample",
           effect="The one token that decides hides among more others."),
@@ -87,7 +87,7 @@ KNOBS = (
                  effect="Larger ones drown the token that decides.", applies="only to the planted checkpoint"),
     offer(TokenTask, "patterns", meaning="patterns", slider=(100, 300, 20),
           effect="More kinds of tokens, of which two decide."),
-    offer(Run, "trials", meaning="trials", slider=(1, 10, 1), far=1000, effect=MORE_TRIALS),
+    offer(TokenRun, "trials", meaning="trials", slider=(1, 10, 1), far=1000, effect=MORE_TRIALS),
 )  # fmt: skip
 
 

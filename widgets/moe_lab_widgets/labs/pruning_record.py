@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from moe_lab.core.errors import InputError
 from moe_lab.core.snapshots import Snapshot, collect
 from moe_lab.core.training import samples_of
-from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, RandomStart, Run, TokenMoE, TokenTask, Weights
+from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, RandomStart, TokenMoE, TokenRun, TokenTask, Weights
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
-from moe_lab.pruning.live import Choice, FineTuning, Pruned, Results
+from moe_lab.pruning.live import FineTuning, Pruned, PruningChoice, Results
 from moe_lab.pruning.measures import MEASURES, evaluate
-from moe_lab.pruning.training import Training
+from moe_lab.pruning.training import TokenTraining
 from moe_lab_widgets.engine.knobs import config_from, device_setting, on_gpu, record_count, time_limit
 from moe_lab_widgets.engine.now import ONLY, Now
 
@@ -58,7 +58,7 @@ def recipe(start: str, routing: str) -> dict[str, Any]:
     return RECIPES[start] | (_TOKENS_CHOOSE[start] if routing == TOKENS_CHOOSE else {})
 
 
-def run_of(values: Mapping[str, Any]) -> Run:
+def run_of(values: Mapping[str, Any]) -> TokenRun:
     """Returns the run that the values describe, checked.
 
     Raises:
@@ -68,7 +68,7 @@ def run_of(values: Mapping[str, Any]) -> Run:
     start = (
         config_from(PlantedStart, values) if begin == PLANTED else RandomStart() if begin == RANDOM else LIVE_BRANCHES
     )
-    return Run(
+    return TokenRun(
         model=config_from(TokenMoE, values),
         task=config_from(TokenTask, values),
         start=start,
@@ -87,7 +87,7 @@ def record_every(values: Mapping[str, Any]) -> int:
     return max(1, min(few, int(time_limit(SLOWEST_RECORD, values) / seconds_of_step(run_of(values)))))
 
 
-def seconds_of_step(run: Run) -> float:
+def seconds_of_step(run: TokenRun) -> float:
     """Returns about how long a step takes on one CPU thread (measured)."""
     model, task = run.model, run.task
     if model.routing == TOKENS_CHOOSE:
@@ -119,9 +119,9 @@ REVERSED = "reversed-norm-change"
 OFFERED: dict[str, Criterion] = {**CRITERIA, REVERSED: reversed_norm_change}
 
 
-def choice_of(values: Mapping[str, Any]) -> Choice:
+def choice_of(values: Mapping[str, Any]) -> PruningChoice:
     """Returns how the values of the knobs prune the layer."""
-    return Choice(**{one.name: values[one.name] for one in dataclasses.fields(Choice)})
+    return PruningChoice(**{one.name: values[one.name] for one in dataclasses.fields(PruningChoice)})
 
 
 # ---- records ----
@@ -146,7 +146,7 @@ class Record(Snapshot):
       live: the run that this record comes from.
     """
 
-    run: Run
+    run: TokenRun
     accuracy: NDArray[np.float64] | None = None
     pruned: Pruned | None = None
     results: Results = field(default_factory=dict)
@@ -162,14 +162,14 @@ class Record(Snapshot):
             return np.zeros(self.run.model.experts, dtype=bool)
         return np.asarray(np.nan_to_num(self["proficiency"][trial]) >= CARRIES)
 
-    def kept(self, choice: Choice, trial: int) -> NDArray[np.bool_] | None:
+    def kept(self, choice: PruningChoice, trial: int) -> NDArray[np.bool_] | None:
         """Returns (expert,) which experts stay; None while nothing is pruned, or when the criterion is undefined."""
         if self.pruned is None or choice.criterion not in self.pruned.kept:
             return None
         chosen = self.pruned.kept[choice.criterion][choice.count(self.pruned.half), trial]
         return np.asarray(chosen.cpu().numpy())
 
-    def lost(self, choice: Choice, trial: int) -> list[tuple[int, NDArray[np.int64]]]:
+    def lost(self, choice: PruningChoice, trial: int) -> list[tuple[int, NDArray[np.int64]]]:
         """Returns the classes whose every carrier is pruned, 0 for + and 1 for -, with the carriers' numbers from 0."""
         kept, carriers = self.kept(choice, trial), self.carriers(trial)
         if kept is None:
@@ -205,7 +205,7 @@ class Outcome:
     operations: float
 
 
-def outcome(record: Record, choice: Choice) -> Outcome | None:
+def outcome(record: Record, choice: PruningChoice) -> Outcome | None:
     """Returns what is left; None while nothing is pruned, or when the criterion is undefined."""
     pruned, name = record.pruned, choice.criterion
     if pruned is None or name not in pruned.kept:
@@ -231,13 +231,13 @@ def outcome(record: Record, choice: Choice) -> Outcome | None:
     )
 
 
-def looked_at(now: Now) -> tuple[Record, Choice, int]:
+def looked_at(now: Now) -> tuple[Record, PruningChoice, int]:
     """Returns the record, how the layer is pruned, and the index of the trial on show."""
     record: Record = now.of()
     return record, choice_of(now.values), min(now.values["shown"], record.trials) - 1
 
 
-def curves_of(record: Record, choice: Choice) -> tuple[Tuned, dict[str, Accuracies]]:
+def curves_of(record: Record, choice: PruningChoice) -> tuple[Tuned, dict[str, Accuracies]]:
     """Returns by criterion what is known of fine-tuning, and the accuracies (rho, trial) that are on show."""
     if record.pruned is None:
         return {}, {}
@@ -262,7 +262,7 @@ class LiveRun:
       choice: returns how the layer is pruned now; called again every `CHUNK` steps of fine-tuning.
     """
 
-    def __init__(self, run: Run, every: int, choice: Callable[[], Choice]) -> None:
+    def __init__(self, run: TokenRun, every: int, choice: Callable[[], PruningChoice]) -> None:
         self.run, self.every, self.choice = run, every, choice
         self.tuning: FineTuning | None = None
 
@@ -270,7 +270,7 @@ class LiveRun:
         """Yields the records of all phases; the last one has all results for the present choice."""
         if isinstance(self.run.start, BranchStart):
             yield self._before_training()  # pre-training takes a moment
-        training = Training(self.run.replace(measure="last", record_every=self.every))
+        training = TokenTraining(self.run.replace(measure="last", record_every=self.every))
         for record in self._training(training):
             yield record
         pruned = Pruned(FineTuned.of(training, self.run), OFFERED)
@@ -294,7 +294,7 @@ class LiveRun:
         trained, ended = np.zeros(trials, dtype=np.int64), np.zeros(trials, dtype=bool)
         return Record(0, {}, {}, trained, ended, ended.copy(), run=self.run, live=self)
 
-    def _training(self, training: Training) -> Iterator[Record]:
+    def _training(self, training: TokenTraining) -> Iterator[Record]:
         """Trains, and measures the accuracy `EVALUATIONS` times: at every record it would take longer than a step."""
         run = self.run
         before = np.linalg.norm(training.before.own_routers.cpu().numpy(), axis=2)

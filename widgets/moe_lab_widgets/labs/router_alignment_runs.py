@@ -9,7 +9,7 @@ from moe_lab.core.config import Config, RunConfig, require
 from moe_lab.core.snapshots import Snapshot
 from moe_lab.core.trials import device_and_dtype
 from moe_lab.drawing import theme
-from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, Run, Samples, train_batch
+from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatchRun, PatchSamples, PatternTask, train_batch
 from moe_lab.patch_routing.data import Split
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.stepwise import StepwiseMoE
@@ -56,7 +56,7 @@ KNOBS = (
           effect="With more experts each class is more likely to find a router. The m neurons are divided among them."),
     offer(PatternTask, "patches", main=True, meaning="patches per sample",
           effect="o hides among more patches that do not matter. The CNN, which looks at all of them, suffers most."),
-    _own(Run, "samples", main=True, effect="More samples help both models. The mixture needs fewer of them."),
+    _own(PatchRun, "samples", main=True, effect="More samples help both models. The mixture needs fewer of them."),
     _own(PatternTask, "noise", main=True, symbol="", meaning="noise added to every patch",
          effect="More noise hides the patterns, until both models learn the training samples by heart."),
     offer(PatternTask, "distractors", main=True, symbol="", meaning="distractors per sample (l* − 1)",
@@ -77,7 +77,7 @@ KNOBS = (
     LabKnob(name="steps", meaning="maximum number of SGD steps", default=OWN_DEFAULTS[DIGITS]["steps"],
             follows=lambda values: OWN_DEFAULTS[values["source"]]["steps"], low=1, slider=(20, 1000, 20),
             effect="More steps give the slower of the two models time to catch up."),
-    offer(Run, "trials", meaning="trials", default=8, far=1000, effect=MORE_TRIALS),
+    offer(PatchRun, "trials", meaning="trials", default=8, far=1000, effect=MORE_TRIALS),
 )  # fmt: skip
 
 
@@ -101,7 +101,7 @@ def task_of(values: Values) -> PatternTask | DigitTask:
     return config_from(PatternTask, values)
 
 
-def runs(values: Values) -> dict[str, Run]:
+def runs(values: Values) -> dict[str, PatchRun]:
     """Returns the run of the mixture, or of the user's of its size, and that of a CNN with as many neurons."""
     mixture: Mixture = config_from(JointMoE, values)
     if (own := values.get("mixture")) is not None:
@@ -110,7 +110,7 @@ def runs(values: Values) -> dict[str, Run]:
     passes, _ = _passes(values)
     settings = {"task": task_of(values), "epochs": passes, "test_samples": 200}
     models = {"joint": mixture, "cnn": config_from(CNN, values)}
-    return {name: config_from(Run, values, model=model, **settings) for name, model in models.items()}
+    return {name: config_from(PatchRun, values, model=model, **settings) for name, model in models.items()}
 
 
 def steps(values: Values) -> int:
@@ -130,18 +130,18 @@ def begin(run: RunConfig, kept: dict[str, Any]) -> Iterator[Snapshot]:
 
     Both models train on the same; l, k and m do not change them, and N does not change the test samples.
     """
-    assert isinstance(run, Run)
+    assert isinstance(run, PatchRun)
     return train_batch(
         [run], (_samples(run, "train", run.samples, kept), _samples(run, "test", run.test_samples, kept))
     )
 
 
-def _samples(run: Run, split: Split, count: int, kept: dict[str, Any]) -> Samples:
+def _samples(run: PatchRun, split: Split, count: int, kept: dict[str, Any]) -> PatchSamples:
     key = (run.task, run.trials, run.seed, count, run.device)
     if split not in kept or kept[split][0] != key:
         where: dict[str, Any] = {"split": split, "device": device_and_dtype(run)[0]}
         kept[split] = key, run.task.sample(count, trials=run.trial_numbers, seed=run.seed, **where)
-    samples: Samples = kept[split][1]
+    samples: PatchSamples = kept[split][1]
     return samples
 
 

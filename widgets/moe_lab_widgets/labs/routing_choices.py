@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
-from moe_lab.patch_routing import PatternTask, RoutedMoE, Run, train_batch
+from moe_lab.patch_routing import PatchRun, PatternTask, RoutedMoE, train_batch
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.data import ROLES, SIGNAL
 from moe_lab.patch_routing.routing_rows import ROWS, STEP_SIZE
@@ -87,23 +87,23 @@ KNOBS = (
     offer(RoutedMoE, "router_noise", symbol="σ", meaning="noise on scores", enabled_when=_scored,
           effect="More noise gives weak experts patches while the model trains.",
           applies="only where experts or patches choose"),
-    offer(Run, "samples", meaning="training samples", effect="More samples help all rows of the table."),
+    offer(PatchRun, "samples", meaning="training samples", effect="More samples help all rows of the table."),
     LabKnob(name="steps", meaning="maximum number of SGD steps", default=120, low=1, slider=(20, 600, 20),
             effect="A longer run, in which slow ways to route can catch up."),
     offer(RoutedMoE, "learning_rate", symbol="η", meaning="learning rate", default=STEP_SIZE, slider=(5.0, 80.0, 5.0),
           effect="Faster and less steady steps."),
-    offer(Run, "trials", meaning="trials", default=4, far=1000, effect=MORE_TRIALS),
+    offer(PatchRun, "trials", meaning="trials", default=4, far=1000, effect=MORE_TRIALS),
 )  # fmt: skip
 
 
-def runs(values: Mapping[str, Any]) -> dict[str, Run]:
+def runs(values: Mapping[str, Any]) -> dict[str, PatchRun]:
     """Returns the run of the chosen routing, and those of the rows of comparison, on the same task."""
     chosen = config_from(RoutedMoE, values)
     shared = {name: getattr(chosen, name) for name in SHARED}
     models = {STUDY: chosen, **{name: ROWS[name].replace(**shared) for name in BESIDE}}
     task, epochs = config_from(PatternTask, values), steps(values) // steps_of_an_epoch(values)
     return {
-        name: config_from(Run, values, model=model, task=task, epochs=epochs, test_samples=TEST_SAMPLES)
+        name: config_from(PatchRun, values, model=model, task=task, epochs=epochs, test_samples=TEST_SAMPLES)
         for name, model in models.items()
     }
 
@@ -118,7 +118,7 @@ def steps(values: Mapping[str, Any]) -> int:
     return int(epoch * max(1, -(-values["steps"] // epoch)))
 
 
-def begin(run: Run, kept: dict[str, Any]) -> Iterator[Snapshot]:
+def begin(run: PatchRun, kept: dict[str, Any]) -> Iterator[Snapshot]:
     """Begins a run on the samples of the other runs, which are kept until other samples are needed."""
     key = (run.task, run.trials, run.seed, run.samples, run.test_samples, run.device)
     if kept.get("key") != key:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from moe_lab.drawing import theme
-from moe_lab.specialization import ClusterTask, Run, SwitchMoE
+from moe_lab.specialization import ClusterRun, ClusterTask, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab_widgets.drawing.on_axes import cells, ends, line, note, percents, ramp_key, reads, table, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
@@ -44,8 +44,8 @@ KNOBS = (
           effect="Spare experts are an insurance: with few of them a cluster may find none of its own."),
     offer(ClusterTask, "clusters", main=True, meaning="clusters",
           effect="More kinds of samples, each with a signal of its own, for the experts to divide."),
-    offer(Run, "samples", main=True, meaning="training samples", default=2000, slider=(200, 6000, 200), far=16_000,
-          effect="More samples teach the signals rather than the noise, and make steps slower."),
+    offer(ClusterRun, "samples", main=True, meaning="training samples", default=2000, slider=(200, 6000, 200),
+          far=16_000, effect="More samples teach the signals rather than the noise, and make steps slower."),
     offer(ClusterTask, "noise", main=True, symbol="σ_p", meaning="length of noise patches",
           enabled_when=lambda v: v["patches"] > 3,
           effect="Longer noise hides the signals, until experts learn the noise by heart.",
@@ -73,17 +73,18 @@ KNOBS = (
           effect="Three patches carry signals; all further ones are noise."),
     offer(ClusterTask, "dimension", meaning="numbers per patch", slider=(8, 100, 2),
           effect="Signals have more room apart from each other, and noise more directions."),
-    offer(Run, "trials", meaning="trials", default=6, slider=(1, 10, 1), far=1000, effect=MORE_TRIALS),
+    offer(ClusterRun, "trials", meaning="trials", default=6, slider=(1, 10, 1), far=1000, effect=MORE_TRIALS),
 )  # fmt: skip
 
 
-def runs(values: Mapping[str, Any]) -> dict[str, Run]:
+def runs(values: Mapping[str, Any]) -> dict[str, ClusterRun]:
     """Returns two runs, which differ in the activation alone: linear runs beside all others, cubic beside linear."""
     task = config_from(ClusterTask, values, feature_noise=(0.5, values["gamma"]))
     study = config_from(SwitchMoE, values, initial_scale=FIRST_FILTERS)
     beside = study.replace(activation="cubic" if study.activation == "linear" else "linear")
     return {
-        one.activation: config_from(Run, values, model=one, task=task, test_samples=1000) for one in (study, beside)
+        one.activation: config_from(ClusterRun, values, model=one, task=task, test_samples=1000)
+        for one in (study, beside)
     }
 
 

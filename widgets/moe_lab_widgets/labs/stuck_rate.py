@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from moe_lab.drawing import theme
 from moe_lab.recovery import MixtureTask
-from moe_lab.recovery.gridlock.run import JointEM, Run
+from moe_lab.recovery.gridlock.run import JointEM, MixtureRun
 from moe_lab.recovery.gridlock.stuck import plan_of
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord, stuck_records
 from moe_lab_widgets.drawing.maps import ENOUGH, number_rows, pale, share_key, share_map, shares
@@ -79,7 +79,7 @@ def check(values: Mapping[str, Any]) -> None:
 def work(values: Mapping[str, Any]) -> float:
     """Returns the numbers that an iteration of the largest cell touches."""
     task = MixtureTask(experts=max(experts_of(values)), dimension=values["dimension"])
-    return Run(model=JointEM(), task=task, samples=max(SAMPLES), trials=values["trials"]).numbers_per_step
+    return MixtureRun(model=JointEM(), task=task, samples=max(SAMPLES), trials=values["trials"]).numbers_per_step
 
 
 def code(values: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from moe_lab.datasets import digits
-from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, Run, SeparateMoE
+from moe_lab.patch_routing import DigitTask, JointMoE, PatchRun, PatternTask, SeparateMoE
 from moe_lab.patch_routing.data import ROLES
 from moe_lab.patch_routing.digits import TEST_EVERY
 from moe_lab_widgets.playground.declared import ALIGNMENT, PHASES, complete, kind_of
@@ -52,7 +52,7 @@ def library() -> dict[str, Any]:
             "testSamples": home.TEST_SAMPLES[home.SYNTHETIC],
             "rate": home.LEARNING_RATE[home.SYNTHETIC],
             "neurons": separate.neurons,
-            "epochs": Run.model_fields["epochs"].default,
+            "epochs": PatchRun.model_fields["epochs"].default,
             "routerEpochs": separate.router_epochs,
         },
     }

@@ -18,7 +18,7 @@ from moe_lab_papers.pruning2024.vmoe.pruning import (
 )
 from moe_lab_papers.pruning2024.vmoe.statistics import accuracy, routing_statistics
 from moe_lab_papers.pruning2024.vmoe.table import MODES, PAPER_CRITERIA, PruningTable
-from moe_lab_papers.pruning2024.vmoe.training import TINY, DigitRun, Training, fine_tune
+from moe_lab_papers.pruning2024.vmoe.training import TINY, DigitRun, VMoETraining, fine_tune
 
 __all__ = [
     "MEASURED",
@@ -32,9 +32,9 @@ __all__ = [
     "Labelled",
     "Pruned",
     "PruningTable",
-    "Training",
     "VMoE",
     "VMoEConfig",
+    "VMoETraining",
     "accuracy",
     "costs",
     "expert_scores",

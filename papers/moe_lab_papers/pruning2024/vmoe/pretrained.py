@@ -12,7 +12,7 @@ from moe_lab.core.files import cache_folder, writable_folder
 from moe_lab.core.snapshots import Snapshot
 from moe_lab_papers.pruning2024.vmoe.digits import DigitTask
 from moe_lab_papers.pruning2024.vmoe.model import VMoE
-from moe_lab_papers.pruning2024.vmoe.training import DigitRun, Training
+from moe_lab_papers.pruning2024.vmoe.training import DigitRun, VMoETraining
 
 PRE_TRAINING = DigitRun(
     task=DigitTask(),
@@ -51,7 +51,7 @@ def pre_train(run: DigitRun = PRE_TRAINING, folder: Path | str | None = None) ->
     if path.exists():
         return
     writable_folder(path.parent)
-    training = Training(run)
+    training = VMoETraining(run)
     for snapshot in training.snapshots():
         if snapshot.diverged.any():
             raise OperationError(f"pre-training diverged; choose a smaller learning_rate: got step={snapshot.step}")

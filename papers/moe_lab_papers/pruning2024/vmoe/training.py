@@ -105,7 +105,7 @@ class DigitRun(Config):
         return self.task.sample(self.test_images, "validation", stream(self.seed, 0, "vmoe/validation"))
 
 
-class Learner(training.Learner):
+class VMoELearner(training.Learner):
     """One trial of a run.
 
     Random numbers are drawn on the host, the same for every device.
@@ -176,7 +176,7 @@ class Learner(training.Learner):
         return norms
 
 
-class Training(training.Training[Learner]):
+class VMoETraining(training.Training[VMoELearner]):
     """One trial of a run in training.
 
     A model in float64 trains in float64, a new one in float32.
@@ -200,7 +200,7 @@ class Training(training.Training[Learner]):
         rule = f"batch and test_images must be multiples of {per}, the images that fill whole groups"
         require(run.batch % per == 0 and run.test_images % per == 0, rule, B=run.batch, test_images=run.test_images)
         device = choose(run.device, run.numbers_per_step)
-        super().__init__(run, MEASURES, (Learner(run, one, device) for one in [start]), device)
+        super().__init__(run, MEASURES, (VMoELearner(run, one, device) for one in [start]), device)
 
     @property
     def model(self) -> VMoE:
@@ -236,7 +236,7 @@ def with_head(model: VMoE, classes: int) -> VMoE:
 
 
 def fine_tune(model: VMoE, run: DigitRun | None = None, **settings: Any) -> VMoE:
-    """Fine-tunes a copy of a model to the end and returns it on the CPU; `Training` does it as a stream of Snapshots.
+    """Fine-tunes a copy of a model to the end and returns it on the CPU; `VMoETraining` does it as Snapshots.
 
     Args:
       model: the model to start from, pruned or not.
@@ -246,7 +246,7 @@ def fine_tune(model: VMoE, run: DigitRun | None = None, **settings: Any) -> VMoE
       ConfigError: a setting is wrong.
       RuntimeError: the loss became infinite or NaN.
     """
-    training = Training(DigitRun(**settings) if run is None else run, model)
+    training = VMoETraining(DigitRun(**settings) if run is None else run, model)
     for snapshot in training.snapshots():
         if snapshot.diverged.any():
             raise OperationError(f"fine-tuning diverged; choose a smaller learning_rate: got step={snapshot.step}")
