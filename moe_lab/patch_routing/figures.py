@@ -78,8 +78,8 @@ def sample_complexity(
       root: a folder of MNIST IDX files.
       task: any other task; the source is then the task's.
       models: {"joint": ..., "separate": ..., "cnn": ...}, to change anything about them but how they train.
-      settings: device, precision, epochs, test_samples (parameters of `PatchRun`); batch_size, learning_rate and recipe (of
-        all models); store and jobs (see `moe_lab.core.sweep.sweep`).
+      settings: device, precision, epochs, test_samples (parameters of `PatchRun`); batch_size, learning_rate and recipe
+        (of all models); store and jobs (see `moe_lab.core.sweep.sweep`).
 
     Returns:
       test_accuracy(model, samples, trial) and coverage(model, samples, trial, class), NaN for the CNN.

@@ -2,8 +2,8 @@
 
 `plots` draws it beside `published.published`. A Dataset says in `.attrs["call"]` how to make it again. Methods are
 named as in `recipes.method_of` and lie on the axis `algorithm`: `data.sel(algorithm="spectral")`. Any other parameter
-of `MixtureRun` (device, precision) can be passed too, as can store and jobs of `moe_lab.core.sweep.sweep`, to resume after a
-kill and to run in several processes.
+of `MixtureRun` (device, precision) can be passed too, as can store and jobs of `moe_lab.core.sweep.sweep`, to resume
+after a kill and to run in several processes.
 
 What replicates and what does not, measured on fresh seeds, is in each function's docstring and in
 `published.REPLICATION`.
