@@ -13,8 +13,8 @@ results of tables 3, 7 and 8 for cubic ones need them (setting 1, 16,000 samples
 without bias depends only on the cube of a signal's strength.
 
 There are as many test samples as training samples. Any other parameter of `ClusterRun` (steps, device, precision, ...)
-can be given too and, where a grid is trained, store and jobs of `moe_lab.core.sweep.sweep`. Wrong values raise a ValueError
-before anything trains.
+can be given too and, where a grid is trained, store and jobs of `moe_lab.core.sweep.sweep`. Wrong values raise a
+ValueError before anything trains.
 """
 
 from __future__ import annotations
