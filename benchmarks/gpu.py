@@ -37,8 +37,7 @@ from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map, phase_map_stream
 from moe_lab.patch_routing.training import PatchTraining
 from moe_lab.specialization import SwitchMoE, train_run
-from moe_lab_papers.pruning2024.vmoe.training import DigitRun
-from moe_lab_papers.pruning2024.vmoe.training import PatchTraining as VMoETraining
+from moe_lab_papers.pruning2024.vmoe.training import DigitRun, VMoETraining
 
 DATA = Path(os.environ.get("MOE_LAB_DATA", Path(__file__).parents[2] / "shared" / "data")) / "mnist-t10k"
 

@@ -16,9 +16,9 @@ from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.recovery.landscape import L2Loss, L4Loss
 from moe_lab.specialization import ClusterTask, SwitchMoE, TopKMoE
-from moe_lab.specialization.run import ClusterRun as ClusterRun
+from moe_lab.specialization.run import ClusterRun
 from moe_lab.vision import PatchWRN, QuadrantTask
-from moe_lab.vision.patches import PatchImageRun as VisionRun
+from moe_lab.vision.patches import PatchImageRun
 from tests.browser.driver import NotebookPage
 
 Move = tuple[str, str] | tuple[str, str, int]
@@ -254,7 +254,7 @@ LABS = (
         moved="l · patches",
         rescue=("Chance instead of gates", "in the object; chance is 25 %"),
         holds=(),
-        configs=(PatchWRN, QuadrantTask, VisionRun),
+        configs=(PatchWRN, QuadrantTask, PatchImageRun),
         fuzz=(("gates", "random", "learned"),),
         written={"steps": ""},  # code counts epochs
         rates=(("l · patches", "σ ·"), 300, 4),

@@ -16,14 +16,12 @@ from moe_lab.patch_routing import JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.batch import device_and_dtype_of
 from moe_lab.patch_routing.grid_points import device_of
 from moe_lab.patch_routing.run import PatchRun
-from moe_lab.pruning import PatchRun as PruningRun
-from moe_lab.pruning import TokenMoE, TokenTask
+from moe_lab.pruning import TokenMoE, TokenRun, TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.landscape.run import PAPER_TASK, L4Loss, LossRun
-from moe_lab.specialization import ClusterTask, SwitchMoE
-from moe_lab.specialization import PatchRun as ClusterRun
+from moe_lab.specialization import ClusterRun, ClusterTask, SwitchMoE
 from moe_lab.vision import PatchWRN, QuadrantTask
-from moe_lab.vision.patches import PatchRun as ImageRun
+from moe_lab.vision.patches import PatchImageRun
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 NO_KERNELS = "CUDA error: no kernel image is available for execution on the device"
@@ -126,7 +124,7 @@ def test_an_unknown_device(name: str) -> None:
 RUNS: dict[str, RunConfig] = {
     "patches": PatchRun(model=JointMoE(), task=PatternTask()),
     "clusters": ClusterRun(model=SwitchMoE(), task=ClusterTask()),
-    "tokens": PruningRun(model=TokenMoE(), task=TokenTask()),
+    "tokens": TokenRun(model=TokenMoE(), task=TokenTask()),
     "mixture": gridlock.MixtureRun(model=gridlock.JointEM(), task=MixtureTask()),
     "descent": LossRun(model=L4Loss(), task=PAPER_TASK, device="auto"),
 }
@@ -149,7 +147,7 @@ def test_every_room_stays_on_the_cpu_by_default_and_leaves_it_for_a_thousand_tri
 
 @pytest.mark.usefixtures("gpu")
 def test_trials_of_images_step_one_after_another() -> None:
-    run = ImageRun(model=PatchWRN(trunk="plain"), task=QuadrantTask())
+    run = PatchImageRun(model=PatchWRN(trunk="plain"), task=QuadrantTask())
     assert run.numbers_per_step == run.replace(trials=100).numbers_per_step > run.replace(samples=20).numbers_per_step
     wide = run.replace(model=PatchWRN(trunk="plain", width=8))
     assert wide.numbers_per_step > 5 * run.numbers_per_step
