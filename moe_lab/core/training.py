@@ -40,6 +40,7 @@ class Learner(ABC):
       steps: (T,) steps that each trial has taken.
       active: (T,) False once a trial has ended by itself; its steps must then change nothing.
       done: steps since the start, of the trials that have not ended.
+      ended: (T,) of which trials the host knows that they have ended; on an accelerator it learns of it later.
       constants: (T, ...) values that are the same in every Snapshot.
       operations: about how many a step takes, which decides whether threads share it.
       may_leave: whether trials that have ended leave, so that later steps cost less: then `keep` drops the others.
@@ -53,7 +54,7 @@ class Learner(ABC):
         self.loss: Float[Tensor, " T"] = like.new_zeros(len(self.trials))
         self.steps: Int[Tensor, " T"] = torch.zeros_like(self.loss, dtype=torch.int64)
         self.active: Bool[Tensor, " T"] = torch.ones_like(self.loss, dtype=torch.bool)
-        self.done = 0
+        self.done, self.ended = 0, np.zeros(len(self.trials), dtype=bool)
         self.constants: dict[str, Tensor] = {}
         self._shapes: list[torch.Size] | None = None  # of the inputs of the first step
         self._captured_step: CapturedStep | None = None
@@ -93,7 +94,7 @@ class Learner(ABC):
     def keep(self, positions: np.ndarray) -> None:
         """Drops all trials but those at these positions."""
         there = torch.as_tensor(positions, device=self.like.device)
-        self.trials = [self.trials[position] for position in positions]
+        self.trials, self.ended = [self.trials[position] for position in positions], self.ended[positions]
         self.loss, self.steps, self.active = self.loss[there], self.steps[there], self.active[there]
         self._shapes = self._captured_step = None
 
@@ -240,6 +241,7 @@ class Training(TrialProgress, Generic[AnyLearner]):
         running = ~self.finished[rows]
         self._read(rows, learner)
         self.finished[rows] |= learner.done >= self.last_step
+        learner.ended = self.finished[rows]
         if learner.may_leave:
             self._let_go(group, learner, np.flatnonzero(self.finished[rows] & running))
 

@@ -218,12 +218,14 @@ class PatchLearner(training.Learner):
 
     def until_rule(self) -> int:
         """Returns the steps until the next row has completed an epoch."""
-        return int((self.epoch - self.done % self.epoch).min())
+        epoch = self.epoch[~self.ended]
+        return int((epoch - self.done % epoch).min())
 
     def end_trials(self) -> None:
         """Ends the rows that have completed an epoch without an error, or their last one."""
         last = self.done >= self.limit
-        due = np.flatnonzero((self.done % self.epoch == 0) & (last | (self.setting.run.until == "no error")))
+        ends = (self.done % self.epoch == 0) & ~self.ended
+        due = np.flatnonzero(ends & (last | (self.setting.run.until == "no error")))
         if not on_accelerator(self.setting.device):
             due = self._may_end(due, last[due])
         if not len(due):
