@@ -50,7 +50,15 @@ def points_of(axes: Mapping[str, Sequence[Any]]) -> list[Point]:
 
 @dataclass
 class Table:
-    """A grid and its results so far, one row per grid point."""
+    """A grid and its results so far, one row per grid point.
+
+    Attributes:
+      points: in the order of the rows; the last axis changes fastest.
+      done: (points,) which have been run.
+      values: (points, trials, ...) by name, NaN where not yet known.
+      running: the points that are computed now, in one process.
+      changes: how often values were written.
+    """
 
     grid: dict[str, list[Any]]
     trials: int
@@ -61,6 +69,8 @@ class Table:
     points: list[Point] = field(init=False)
     done: np.ndarray = field(init=False)
     values: dict[str, np.ndarray] = field(init=False, default_factory=dict)
+    running: list[Point] = field(init=False, default_factory=list)
+    changes: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         self.points = points_of(self.grid)
@@ -88,20 +98,23 @@ class Table:
             )
             self.values[name][indices] = value
         self.done[indices] = done
+        self.changes += 1
+
+    def on_grid(self, values: np.ndarray) -> np.ndarray:
+        """Returns a copy of `done` or of a value with the grid's axes in place of the points."""
+        return values.reshape(*(len(labels) for labels in self.grid.values()), *values.shape[1:]).copy()
 
     def dataset(self) -> xarray.Dataset:
         """Returns a copy of all results, with named axes: value(axes..., trial, ...) and done(axes...)."""
         import xarray  # here: it takes half a second, which a live map need not wait for
 
-        shape, dims = tuple(len(values) for values in self.grid.values()), tuple(self.grid)
-        about = {"long_name": "this grid point has been run"}
-        variables: dict[str, Any] = {"done": (dims, self.done.reshape(shape).copy(), about)}
+        dims, about = tuple(self.grid), {"long_name": "this grid point has been run"}
+        variables: dict[str, Any] = {"done": (dims, self.on_grid(self.done), about)}
         for name, value in self.values.items():
             rest = tuple(f"{name}_{axis}" for axis in range(value.ndim - 2))
             measure = self.measures.get(name, Measure(rest))
             attrs = {"units": measure.unit, "long_name": measure.meaning or name}
-            full = value.reshape(*shape, *value.shape[1:]).copy()
-            variables[name] = ((*dims, "trial", *measure.dims), full, attrs)
+            variables[name] = ((*dims, "trial", *measure.dims), self.on_grid(value), attrs)
         coords: dict[str, Any] = {"trial": np.arange(self.trials)}
         for name, labels in self.grid.items():
             coords[name] = (name, np.array(labels), {"long_name": self.meanings.get(name, name)})

@@ -81,25 +81,56 @@ def sweep(
         store, run has no name of its own or config cannot be written down.
       RuntimeError: the store cannot be written to (before any work), or, once all else is done, a batch failed.
     """
+    of_table: dict[str, Any] = {"measures": measures, "meanings": meanings, "coords": coords, "attrs": attrs}
+    how: dict[str, Any] = {"trials": trials, "seed": seed, "batch": batch, "jobs": jobs, "store": store}
+    return _datasets(filling(run, axes, config=config, **how, **of_table))
+
+
+def _datasets(tables: Iterator[Table]) -> Iterator[xarray.Dataset]:
+    """Yields the Dataset of each table; computed only where that has changed."""
+    changes = -1
+    for table in tables:
+        if table.changes != changes:
+            shown, changes = table.dataset(), table.changes
+        yield shown
+
+
+def filling(
+    run: Run,
+    axes: Mapping[str, Iterable[Any]],
+    *,
+    trials: int,
+    seed: int = 0,
+    batch: int | Divide = 64,
+    jobs: int | None = 1,
+    store: Path | str | None = None,
+    config: Any = None,
+    **of_table: Mapping[str, Any] | None,
+) -> Iterator[Table]:
+    """As `sweep`, but yields the one table that fills, as arrays: a live picture need not wait for Datasets.
+
+    Args:
+      of_table: measures, meanings, coords and attrs.
+    """
     grid = checked_axes(axes)
     require(trials >= 1, "trials must be at least 1", trials=trials)
     require(not isinstance(batch, int) or batch >= 1, "batch must be at least 1", batch=batch)
     require(jobs is None or jobs >= 1 or jobs == -1, "jobs must be at least 1, -1 (all cores) or None", jobs=jobs)
     kept = None if store is None else Store.open(store, run, config, trials, seed)
     plan = _Plan(run, trials, seed, kept)
-    about = {"seed": seed, "trials": trials, "version": moe_lab.__version__, **(attrs or {})}
-    table = Table(grid, trials, dict(measures or {}), dict(meanings or {}), dict(coords or {}), about)
+    about = {"seed": seed, "trials": trials, "version": moe_lab.__version__, **(of_table.get("attrs") or {})}
+    measures, meanings, coords = (dict(of_table.get(name) or {}) for name in ("measures", "meanings", "coords"))
+    table = Table(grid, trials, measures, meanings, coords, about)
     return _fill(plan, table, batch, jobs)
 
 
-def _fill(plan: _Plan, table: Table, batch: int | Divide, jobs: int | None) -> Iterator[xarray.Dataset]:
+def _fill(plan: _Plan, table: Table, batch: int | Divide, jobs: int | None) -> Iterator[Table]:
     """Reads what is stored, computes the rest, and yields the table each time that it has changed."""
     for index, point in enumerate(table.points):
         stored = plan.store.read(point) if plan.store is not None else None
         if stored is not None:
             table.put([index], {name: value[None] for name, value in stored.items()})
-    shown = table.dataset()
-    yield shown
+    yield table
     missing = [index for index in range(len(table.points)) if not table.done[index]]
     batches = _batches(table.points, missing, batch, jobs)
     failures: list[_Failed] = []
@@ -111,8 +142,7 @@ def _fill(plan: _Plan, table: Table, batch: int | Divide, jobs: int | None) -> I
                 if result.last and plan.store is not None and not result.kept:
                     plan.store.write([table.points[index] for index in result.indices], result.values)
                 table.put(result.indices, result.values, done=result.last)
-                shown = table.dataset()
-            yield shown
+            yield table
     if failures:
         first = failures[0]
         raise failed(
@@ -172,8 +202,10 @@ def _here(plan: _Plan, table: Table, batches: list[list[int]]) -> Generator[_Res
             with plan.claimed(indices, points) as (mine, stored, left):
                 yield from stored
                 later += [left] if left else []
-                if mine:
-                    yield from _batch(plan, mine, [table.points[index] for index in mine])
+                table.running = [table.points[index] for index in mine]
+                for result in _batch(plan, mine, table.running) if mine else ():
+                    table.running = [] if isinstance(result, _Failed) or (result and result.last) else table.running
+                    yield result
         waiting, later = later, []
         if waiting:
             yield None

@@ -91,6 +91,16 @@ def stack(
     )
 
 
+def joined(trials: Sequence[PatchSamples], one_bank: bool) -> PatchSamples:
+    """Joins the samples of single trials, as if drawn together.
+
+    Args:
+      one_bank: whether all trials have the same patches.
+    """
+    parts = {name: torch.cat([getattr(one, name) for one in trials]) for name in INTEGER_PARTS}
+    return PatchSamples(bank=trials[0].bank if one_bank else torch.cat([one.bank for one in trials]), **parts)
+
+
 def shuffled(
     index: np.ndarray, labels: np.ndarray, roles: np.ndarray, sides: np.ndarray, random: np.random.Generator
 ) -> SampleIndices:

@@ -7,18 +7,27 @@ enough in between that a consumer can stop it within a fraction of a second.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from moe_lab.core import origins
 from moe_lab.core.arguments import checked
 from moe_lab.core.devices import device_label
+from moe_lab.core.grid import Point, points_of
+from moe_lab.core.snapshots import Measure
 from moe_lab.core.sweep import sweep
-from moe_lab.patch_routing.grid_points import batches_of, cells_of, device_of, make_task, run_of
-from moe_lab.patch_routing.model import JointMoE, SeparateMoE
-from moe_lab.patch_routing.run import Task
+from moe_lab.patch_routing.batch import samples_of
+from moe_lab.patch_routing.data import PatchSamples, joined
+from moe_lab.patch_routing.digits import DigitTask
+from moe_lab.patch_routing.grid_points import batches_of, device_of, make_task, run_of
+from moe_lab.patch_routing.model import JointMoE, PatchModel, SeparateMoE
+from moe_lab.patch_routing.run import PatchRun, Task
+from moe_lab.patch_routing.training import train_batch
 
 if TYPE_CHECKING:
     import xarray
@@ -88,30 +97,107 @@ def phase_map_stream(
     """
     chosen = task if task is not None else make_task(source, root=root)
     base = model if model is not None else SeparateMoE()
+    sizes = tuple(patches_per_expert), tuple(samples)
+    how = grid_of(base, chosen, *sizes, trials, seed, settings, one_process=jobs == 1)
+    how["attrs"] |= {"figure": "figure 5", "call": call_of(base, chosen, *sizes, trials, seed, settings)}
+    runs = how.pop("runs")
+    return sweep(**how, batch=batches_of(runs, jobs=jobs) if runs else 1, jobs=jobs, store=store)
+
+
+def grid_of(
+    model: SeparateMoE | JointMoE,
+    task: Task,
+    patches_per_expert: Sequence[int],
+    samples: Sequence[int],
+    trials: int,
+    seed: int,
+    settings: Mapping[str, Any],
+    one_process: bool = True,
+) -> dict[str, Any]:
+    """Returns what `sweep` needs for the map, and under "runs" the run of each grid point.
+
+    Args:
+      one_process: whether its batches share data that are sampled once, for the largest N.
+
+    Raises:
+      ValueError: a wrong value or combination; every grid point is checked before any is trained.
+    """
     axes = {"patches_per_expert": list(patches_per_expert), "samples": list(samples)}
-    points = [{"patches_per_expert": kept, "samples": count} for kept in patches_per_expert for count in samples]
-    # Every grid point is checked before any is trained.
-    runs = [run_of(point, model=base, task=chosen, trials=trials, seed=seed, settings=settings) for point in points]
+    common: dict[str, Any] = {"model": model, "task": task, "trials": trials, "seed": seed}
+    runs = [run_of(point, **common, settings=settings) for point in points_of(axes)]
     device = device_of(runs)
-    filling = sweep(
-        cells_of(base, chosen, {**settings, "device": str(device)}),
-        axes,
-        trials=trials,
-        seed=seed,
-        batch=batches_of(runs, jobs=jobs) if runs else 1,
-        jobs=jobs,
-        store=store,
-        config=[base, chosen, settings],
-        meanings=MEANINGS,
-        attrs={
-            "call": call_of(base, chosen, patches_per_expert, samples, trials, seed, settings),
+    there = {**settings, "device": str(device)}
+    drawn = Drawn(max(samples)) if one_process and runs else Drawn()
+    return {
+        "run": functools.partial(train_map, model=model, task=task, settings=there, drawn=drawn),
+        "axes": axes,
+        "trials": trials,
+        "seed": seed,
+        "config": [model, task, settings],
+        "measures": {name: Measure(meaning=meaning) for name, meaning in MEASURES.items()},
+        "meanings": MEANINGS,
+        "attrs": {
             "config": json.dumps([run.record() for run in runs[:1]]),
             "device": device_label(device),
-            "figure": "figure 5",
             "paper": "pmoe2023, figure 5",
         },
-    )
-    return _maps(filling)
+        "runs": runs,
+    }
+
+
+class Drawn:
+    """The samples of each trial, drawn when they are first needed.
+
+    Args:
+      most: training samples to draw; None for as many as the batch needs that asks.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = most
+        self._of_trial: dict[tuple[int, int], tuple[PatchSamples, PatchSamples]] = {}
+
+    def of(self, runs: Sequence[PatchRun]) -> Iterator[tuple[PatchSamples, PatchSamples] | None]:
+        """Yields None for each trial that had to be drawn, then the training and test samples of some runs."""
+        count = self.most or max(run.samples for run in runs)
+        keys = [(trial, count) for trial in runs[0].trial_numbers]
+        for trial, _ in keys:
+            if (trial, count) not in self._of_trial:
+                alone = runs[0].replace(samples=count, first_trial=trial, trials=1)
+                self._of_trial[trial, count] = samples_of([alone])
+                yield None
+        task = runs[0].task
+        one_bank = isinstance(task, DigitTask) and not task.noise
+        train, test = zip(*(self._of_trial[key] for key in keys), strict=True)
+        yield joined(train, one_bank), joined(test, one_bank)
+
+
+def train_map(
+    points: list[Point],
+    *,
+    trials: int,
+    seed: int,
+    model: PatchModel,
+    task: Task,
+    settings: Mapping[str, Any],
+    drawn: Drawn,
+) -> Iterator[dict[str, np.ndarray] | None]:
+    """Trains grid points as one batch, for `sweep`: yields the values of the trainings that have ended, else None."""
+    runs = [run_of(point, model=model, task=task, trials=trials, seed=seed, settings=settings) for point in points]
+    ended, data = 0, None
+    for data in drawn.of(runs):
+        if data is None:
+            yield None
+    for snapshot in train_batch(runs, data):
+        by_point = (len(points), trials)
+        if (now := int(snapshot.finished.sum())) == ended:
+            yield None
+            continue
+        ended, finished = now, snapshot.finished.reshape(by_point)
+        accuracy = snapshot["test_accuracy"].reshape(by_point)
+        coverage = snapshot["coverage"].min(axis=-1).reshape(by_point)
+        success = (np.nan_to_num(accuracy) >= SUCCESS).astype(float)  # a diverged training has no accuracy: a failure
+        values = {"success": success, "test_accuracy": accuracy, "coverage": coverage}
+        yield {name: np.where(finished, value, np.nan) for name, value in values.items()}
 
 
 def call_of(
@@ -128,28 +214,3 @@ def call_of(
     return origins.call_of(
         "phase_map", axes | {"trials": trials, "seed": seed, "task": task, "model": model, **settings}
     )
-
-
-def _maps(filling: Iterator[xarray.Dataset]) -> Iterator[xarray.Dataset]:
-    """Yields the figure's Dataset for each of the sweep's; computed only when that has changed."""
-    known: xarray.Dataset | None = None
-    for partial in filling:
-        if partial is not known:
-            known, figure = partial, _map(partial)
-        yield figure
-
-
-def _map(partial: xarray.Dataset) -> xarray.Dataset:
-    """Adds success and reduces coverage to the worst class. A diverged training has no accuracy: a failure."""
-    if "test_accuracy" not in partial:  # nothing has run yet
-        import xarray  # here: a live map need not wait for it
-
-        empty = xarray.full_like(partial["done"], float("nan"), dtype=float).expand_dims(trial=partial["trial"], axis=2)
-        return partial.assign({name: (AXES, empty.values) for name in MEASURES})
-    accuracy = partial["test_accuracy"]
-    success = (accuracy >= SUCCESS).astype(float).where(partial["done"])
-    coverage = partial["coverage"].min([partial["coverage"].dims[-1]])
-    found = partial[["done"]].assign(success=success, test_accuracy=accuracy, coverage=coverage)
-    for name, meaning in MEASURES.items():
-        found[name].attrs = {"long_name": meaning}
-    return found

@@ -1,32 +1,29 @@
 """The map of figure 5 while it is computed, as plain records for a live picture.
 
-The numbers are those of `phase_map`, to rounding, in another order: a few trials of every grid point train first, so
-that the whole map shows within seconds, then its columns are completed one by one, small N first. All batches
-share data that are sampled once, and records are frequent enough for a consumer to stop within a tenth of a second.
+It is the map of `phase_map`, in another order: a few trials of every grid point train first, so that the whole map
+shows within seconds, then its columns are completed one by one, small N first. Records are frequent enough for a
+consumer to stop within a tenth of a second.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float
 
 from moe_lab.core.config import require
+from moe_lab.core.grid import Point, Table, checked_axes
 from moe_lab.core.origins import origin_of
-from moe_lab.core.snapshots import Snapshot
+from moe_lab.core.sweep import filling
 from moe_lab.core.trials import device_and_dtype
-from moe_lab.patch_routing.batch import samples_of
-from moe_lab.patch_routing.data import INTEGER_PARTS, PatchSamples, PatternTask
-from moe_lab.patch_routing.digits import DigitTask
-from moe_lab.patch_routing.grid_points import device_of, run_of
+from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.model import JointMoE, SeparateMoE
-from moe_lab.patch_routing.phase import AXES, MEANINGS, MEASURES, SUCCESS, call_of
-from moe_lab.patch_routing.run import PatchRun, Task
-from moe_lab.patch_routing.training import train_batch
+from moe_lab.patch_routing.phase import AXES, MEANINGS, MEASURES, SUCCESS, call_of, grid_of
+from moe_lab.patch_routing.run import Task
 
 if TYPE_CHECKING:
     import xarray
@@ -54,6 +51,21 @@ class PhaseRecord:
     coverage: Float[np.ndarray, "l N trial"]
     running: tuple[Cell, ...] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, kept: tuple[int, ...], samples: tuple[int, ...], trials: int, origin: Mapping[str, Any]) -> Self:
+        """Returns the map before anything has run."""
+        shape = len(kept), len(samples), trials
+        return cls(kept, samples, np.zeros(shape, bool), np.full(shape, np.nan), np.full(shape, np.nan), (), origin)
+
+    def filled(self, trials: slice, table: Table) -> Self:
+        """Returns a copy in which some trials are those of a table that `phase.train_map` fills."""
+        success, *values = (table.on_grid(table.values[name]) for name in ("success", "test_accuracy", "coverage"))
+        done, accuracy, coverage = self.done.copy(), self.test_accuracy.copy(), self.coverage.copy()
+        for array, new in zip((done, accuracy, coverage), (np.isfinite(success), *values), strict=True):
+            array[..., trials] = new
+        running = tuple((point["patches_per_expert"], point["samples"]) for point in table.running)
+        return replace(self, done=done, test_accuracy=accuracy, coverage=coverage, running=running)
 
     @property
     def trials(self) -> int:
@@ -117,96 +129,30 @@ def phase_records(
     Raises:
       ValueError: a wrong value or combination, before anything runs.
     """
-    require(len(patches_per_expert) > 0, "patches_per_expert needs at least one value", patches_per_expert=())
-    require(len(samples) > 0, "samples needs at least one value", samples=())
     require(quick_look >= 0, "quick_look must be at least 0", quick_look=quick_look)
-    common: dict[str, Any] = {"model": model, "task": task, "trials": trials, "seed": seed, "settings": settings}
-    runs = {
-        (kept, count): run_of({"patches_per_expert": kept, "samples": count}, **common)
-        for kept in patches_per_expert
-        for count in samples
-    }
-    device = str(device_of([run for (_, count), run in runs.items() if count == max(samples)]))
-    runs = {cell: run.replace(device=device) for cell, run in runs.items()}  # of all jobs, however few rows one has
-    filling = _Map(runs, tuple(patches_per_expert), tuple(samples))
-    filling.origin["call"] = call_of(model, task, filling.kept, filling.samples, trials, seed, settings)
-    return _fill(filling, min(quick_look, trials))
+    kept, counts = checked_axes({"patches_per_expert": patches_per_expert, "samples": samples}).values()
+    how = grid_of(model, task, kept, counts, trials, seed, settings)
+    (first, *_) = how.pop("runs")
+    star = {"l_star": task.l_star} if isinstance(task, PatternTask) else {}
+    origin = origin_of(first, device_and_dtype(first)[0], paper=how["attrs"]["paper"], **star)
+    origin["call"] = call_of(model, task, tuple(kept), tuple(counts), trials, seed, settings)
+    return _records(how, min(quick_look, trials), PhaseRecord.empty(tuple(kept), tuple(counts), trials, origin))
 
 
-@dataclass(frozen=True)
-class _Job:
-    """One batch: trials first ... first + trials - 1 of some grid points."""
-
-    cells: tuple[Cell, ...]
-    first: int
-    trials: int
-
-
-def _jobs(cells: Sequence[Cell], trials: int, quick_look: int) -> Iterator[_Job]:
-    """Yields some trials of every grid point, then the rest: all l of one N together, which share their routers."""
-    columns = [
-        tuple(sorted(cell for cell in cells if cell[1] == count)) for count in sorted({count for _, count in cells})
-    ]
-    if quick_look:
-        yield from (_Job(column, 0, quick_look) for column in columns)
-    if trials > quick_look:
-        yield from (_Job(column, quick_look, trials - quick_look) for column in columns)
+def _records(how: dict[str, Any], quick_look: int, now: PhaseRecord) -> Iterator[PhaseRecord]:
+    """Fills the map twice: a few trials of every grid point, column by column, then the others."""
+    trials, run = now.trials, how.pop("run")
+    yield now
+    for first, count in ((0, quick_look), (quick_look, trials - quick_look)):
+        settings = {**run.keywords["settings"], "first_trial": first}
+        part = functools.partial(run.func, **{**run.keywords, "settings": settings})
+        for table in filling(part, **{**how, "trials": count}, batch=_columns) if count else ():
+            now = now.filled(slice(first, first + count), table)
+            yield now
 
 
-class _Map:
-    """The arrays of the map, which are filled job by job."""
-
-    def __init__(self, runs: dict[Cell, PatchRun], kept: tuple[int, ...], samples: tuple[int, ...]) -> None:
-        self.runs, self.kept, self.samples = runs, kept, samples
-        self.run = runs[kept[0], max(samples)]
-        shape = (len(kept), len(samples), self.run.trials)
-        self.done = np.zeros(shape, dtype=bool)
-        self.accuracy, self.coverage = np.full(shape, np.nan), np.full(shape, np.nan)
-        run = self.run
-        more = {"l_star": run.task.l_star} if isinstance(run.task, PatternTask) else {}
-        self.origin = origin_of(run, device_and_dtype(run)[0], paper="pmoe2023, figure 5", **more)
-
-    def store(self, job: _Job, now: Snapshot) -> None:
-        """Stores the results of a job's trainings that have ended."""
-        by_cell = (len(job.cells), job.trials)
-        ended, empty = now.finished.reshape(by_cell), np.full(by_cell, np.nan)
-        accuracy, coverage = now.values.get("test_accuracy"), now.values.get("coverage")
-        accuracy = empty if accuracy is None else accuracy.reshape(by_cell)
-        coverage = empty if coverage is None else coverage.min(axis=-1).reshape(by_cell)
-        for row, (kept, count) in enumerate(job.cells):
-            place = self.kept.index(kept), self.samples.index(count), slice(job.first, job.first + job.trials)
-            self.done[place] = ended[row]
-            self.accuracy[place] = np.where(ended[row], accuracy[row], np.nan)
-            self.coverage[place] = np.where(ended[row], coverage[row], np.nan)
-
-    def record(self, running: tuple[Cell, ...] = ()) -> PhaseRecord:
-        arrays = (self.done.copy(), self.accuracy.copy(), self.coverage.copy())
-        return PhaseRecord(self.kept, self.samples, *arrays, running, self.origin)
-
-
-def _fill(filling: _Map, quick_look: int) -> Iterator[PhaseRecord]:
-    """Trains job after job; yields at every Snapshot and after every job."""
-    yield filling.record()
-    data: list[tuple[PatchSamples, PatchSamples]] = []  # per trial
-    for job in _jobs(list(filling.runs), filling.run.trials, quick_look):
-        while len(data) < job.first + job.trials:  # sampled only when first needed
-            data.append(samples_of([filling.run.replace(first_trial=len(data), trials=1)]))
-            yield filling.record(job.cells)
-        own = data[job.first : job.first + job.trials]
-        shared = isinstance(filling.run.task, DigitTask) and not filling.run.task.noise
-        train = _join([train for train, _ in own], max(count for _, count in job.cells), shared)
-        test = _join([test for _, test in own], filling.run.test_samples, shared)
-        runs = [filling.runs[cell].replace(first_trial=job.first, trials=job.trials) for cell in job.cells]
-        for snapshot in train_batch(runs, (train, test)):
-            filling.store(job, snapshot)
-            if not snapshot.finished.all():
-                yield filling.record(job.cells)
-        yield filling.record()
-
-
-def _join(trials: Sequence[PatchSamples], count: int, shared: bool) -> PatchSamples:
-    """Joins the first `count` samples of some trials, as if sampled together; `shared` where all have one bank."""
-    parts = {name: torch.cat([getattr(data, name)[:, :count] for data in trials]) for name in INTEGER_PARTS}
-    rows = int(parts["index"].max()) + 1
-    bank = trials[0].bank if shared else torch.cat([data.bank[:, :rows] for data in trials])
-    return PatchSamples(bank=bank, **parts)
+def _columns(points: list[Point]) -> Iterator[list[Point]]:
+    """Divides a grid by N, small ones first: all l of one N share their routers."""
+    for count in sorted({point["samples"] for point in points}):
+        column = [point for point in points if point["samples"] == count]
+        yield sorted(column, key=lambda point: point["patches_per_expert"])

@@ -49,6 +49,7 @@ def agreement(dispatch: Num[Tensor, "*T K M"]) -> Float[Tensor, "*T"]:
     It is 1 if no expert gets two clusters, however many experts share one, and the share of the most frequent cluster
     if one expert gets everything.
 
+    >>> import torch
     >>> agreement(torch.tensor([[4.0, 0.0, 0.0], [0.0, 2.0, 2.0]])).item()
     1.0
     >>> agreement(torch.ones(4, 8)).item()

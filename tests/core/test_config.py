@@ -126,7 +126,7 @@ def test_two_mistakes_are_both_said() -> None:
 
 
 def test_a_missing_part() -> None:
-    with pytest.raises(ConfigError, match=r"^Run needs task$"):
+    with pytest.raises(ConfigError, match=r"^PatchRun needs task$"):
         PatchRun(model=JointMoE())
 
 

@@ -13,12 +13,15 @@ from moe_lab.core import memory
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.memory import Need, check, trials_at_once, trials_in_groups
 from moe_lab.core.snapshots import final
+from moe_lab.core.training import Training
 from moe_lab.patch_routing import DigitTask, JointMoE, SeparateMoE
 from moe_lab.patch_routing.grid_points import batches_of
 from moe_lab.pruning import TokenMoE, TokenTask
+from moe_lab.pruning.training import TokenTraining
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.specialization import ClusterTask, SwitchMoE, TopKMoE
+from moe_lab.specialization.training import ClusterTraining
 from tests.helpers.peak import Peak
 
 CPU = torch.device("cpu")
@@ -73,15 +76,17 @@ def test_trials_come_in_groups_that_fit(monkeypatch: pytest.MonkeyPatch) -> None
         trials_at_once(Need(per_trial=3001, shared=1000), 5, CPU)
 
 
-@pytest.mark.parametrize("name", ["switch", "tokens"])
-def test_groups_that_fit_train_as_all_together(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "training_of"), [("switch", ClusterTraining), ("tokens", TokenTraining)])
+def test_groups_that_fit_train_as_all_together(
+    name: str, training_of: type[Training[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     room, run = RUNS[name]
     run = run.replace(trials=3, test_samples=100, precision="float64", **({"samples": 90} if name == "switch" else {}))
     with as_on_accelerator():
         together = final(room.train_run(run))
         room_for_two = run.memory.of(2) / memory.SHARE
         monkeypatch.setattr(memory, "free_bytes", lambda device: room_for_two)
-        training = room.training.Training(run)
+        training = training_of(run)  # type: ignore[call-arg]
         assert [len(group.trials) for group in training.learners] == [2, 1]
         in_groups = final(training.snapshots())
     for value, other in ((together[key], in_groups[key]) for key in together.values):

@@ -35,8 +35,13 @@ FUNCTIONS = {
 }
 
 
+RUNS = ("PatchRun", "TokenRun", "MixtureRun", "LossRun", "ClusterRun", "PatchImageRun", "TurnRun")
+
+
 def run_of(module: str) -> type[Config]:
-    return inspect.getmodule(FUNCTIONS[module]).__dict__["LossRun" if "landscape" in module else "PatchRun"]
+    """The one run that a module of trainings knows."""
+    (run,) = {name for name in RUNS if name in vars(inspect.getmodule(FUNCTIONS[module]))}
+    return vars(inspect.getmodule(FUNCTIONS[module]))[run]
 
 
 @pytest.mark.parametrize("module", FUNCTIONS)

@@ -53,7 +53,7 @@ def test_the_map_fills_from_nothing_column_by_column_twice() -> None:
     assert (filled[look].counts == 3).all()
     columns = [record.running for record in filled[:look] if record.running]
     assert dict.fromkeys(columns) == dict.fromkeys([tuple((kept, n) for kept in (2, 6)) for n in (40, 60)])
-    rest = dict.fromkeys(record.running for record in filled[look:] if record.running)
+    rest = dict.fromkeys(record.running for record in filled[look + 1 :] if record.running)
     assert list(rest) == list(dict.fromkeys(columns)), "the rest of a column at once, too"
     for record in filled:
         assert (np.isfinite(record.test_accuracy) == record.done).all()
@@ -102,8 +102,8 @@ def test_a_diverged_training_is_a_failure_and_not_a_hole() -> None:
     ("changes", "sentence"),
     [
         ({"patches_per_expert": (1, 17)}, r"patches_per_expert \(l\) must be at most patches \(n\): got l=17, n=16"),
-        ({"patches_per_expert": ()}, r"patches_per_expert needs at least one value: got patches_per_expert=\(\)"),
-        ({"samples": ()}, r"samples needs at least one value: got samples=\(\)"),
+        ({"patches_per_expert": ()}, r"axis patches_per_expert must have at least one value: got values=\[\]"),
+        ({"samples": ()}, r"axis samples must have at least one value: got values=\[\]"),
         ({"samples": (41,)}, r"samples \(N\) must be a positive multiple of classes"),
         ({"quick_look": -1}, "quick_look must be at least 0: got quick_look=-1"),
         ({"trials": 0}, r"trials \(T\) must be at least 1"),

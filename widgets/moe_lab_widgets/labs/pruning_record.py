@@ -333,7 +333,7 @@ def code(values: Mapping[str, Any]) -> str:
     """Returns Python that runs as it is pasted: the training, the pruning, and the accuracies on show."""
     run = run_of(values)
     kinds = [] if run.start == PlantedStart() else [type(run.start).__name__]
-    lines = [f"from moe_lab.pruning import {', '.join([*kinds, 'Run', 'TokenMoE', 'TokenTask', 'fine_tune'])}"]
+    lines = [f"from moe_lab.pruning import {', '.join([*kinds, 'TokenMoE', 'TokenRun', 'TokenTask', 'fine_tune'])}"]
     criterion = repr(values["criterion"])
     if values["criterion"] == REVERSED:
         criterion = "reversed_norm_change"
