@@ -1,22 +1,21 @@
-"""The map of `stuck_rate` while it is computed, as plain records for a live picture.
-
-The numbers are those of `stuck_rate`. Cells are computed one by one, cheap ones first, all starts of one in a batch.
-"""
+"""The map of `stuck_rate` while it is computed, for a live picture: the cells of the figure, cheap ones first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from moe_lab.core.figure import call_with
-from moe_lab.core.grid import Table, points_of
+from moe_lab.core.grid import Point, Table
+from moe_lab.core.sweep import filling
 from moe_lab.recovery.gridlock.grid_points import VERDICTS, stuck_cells
 from moe_lab.recovery.gridlock.recipes import MEANINGS
-from moe_lab.recovery.gridlock.stuck import AXES, FIRST, Plan, plan_of, stuck_rate, verdict_words
+from moe_lab.recovery.gridlock.stuck import AXES, FIRST, plan_of, stuck_rate, verdict_words
 
 if TYPE_CHECKING:
     import xarray
@@ -44,6 +43,14 @@ class StuckRecord:
     values: Mapping[str, Float[np.ndarray, "method k n trial"]]
     running: Cell | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, table: Table, origin: Mapping[str, Any]) -> Self:
+        """Returns a table's present state."""
+        values = {name: table.on_grid(value) for name, value in table.values.items()}
+        running = next(((point["algorithm"], point["k"], point["samples"]) for point in table.running), None)
+        methods, experts, samples = map(tuple, table.grid.values())
+        return cls(methods, experts, samples, table.on_grid(table.done), values, running, origin)
 
     @property
     def trials(self) -> int:
@@ -74,37 +81,15 @@ def stuck_records(**arguments: Any) -> Iterator[StuckRecord]:
       ValueError: a wrong value or combination, before anything runs.
     """
     plan = plan_of(**arguments)
-    call = call_with(stuck_rate, (), arguments, first=FIRST)
-    return _fill(plan, {**plan.figure.attrs_of(plan.axes), **plan.test, "call": call})
+    figure, call = plan.figure, call_with(stuck_rate, (), arguments, first=FIRST)
+    origin = {**figure.attrs_of(plan.axes), **plan.test, "call": call}
+    cells = partial(stuck_cells, **figure.how(), **plan.test)
+    axes = {name: plan.axes[name] for name in AXES}
+    described: dict[str, Any] = {"measures": VERDICTS, "meanings": MEANINGS}
+    tables = filling(cells, axes, trials=figure.trials, seed=figure.seed, batch=_cheap_first, **described)
+    return (StuckRecord.of(table, origin) for table in tables)
 
 
-def _fill(plan: Plan, origin: Mapping[str, Any]) -> Iterator[StuckRecord]:
-    """Computes cell after cell; yields at every sign of life."""
-    methods, experts, samples = (plan.axes[name] for name in AXES)
-    shape = len(methods), len(experts), len(samples)
-    done = np.zeros(shape, dtype=bool)
-    values = {name: np.full((*shape, plan.figure.trials), np.nan) for name in VERDICTS}
-
-    def record(running: Cell | None = None) -> StuckRecord:
-        arrays = {name: value.copy() for name, value in values.items()}
-        return StuckRecord(methods, experts, samples, done.copy(), arrays, running, origin)
-
-    yield record()
-    how = {"trials": plan.figure.trials, "seed": plan.figure.seed, **plan.figure.how(), **plan.test}
-    for point in sorted(points_of(plan.axes), key=lambda point: cost_of(point["k"], point["samples"])):
-        cell = point["algorithm"], point["k"], point["samples"]
-        place = methods.index(cell[0]), experts.index(cell[1]), samples.index(cell[2])
-        yield record(cell)
-        for found in stuck_cells([point], **how):
-            if found is None:
-                yield record(cell)
-                continue
-            for name, value in found.items():
-                values[name][place] = value[0]
-        done[place] = True
-        yield record()
-
-
-def cost_of(k: int, samples: int) -> int:
-    """Estimates the relative time of an iteration: proportional to n and to the k (k + 1) / 2 blocks of the Hessian."""
-    return samples * k * (k + 1)
+def _cheap_first(points: list[Point]) -> list[list[Point]]:
+    """Computes cells one by one: an iteration takes a time proportional to n and to the k (k + 1) / 2 blocks of H."""
+    return [[point] for point in sorted(points, key=lambda point: point["samples"] * point["k"] * (point["k"] + 1))]
