@@ -113,7 +113,7 @@ def test_the_root_of_the_library_is_a_table_of_contents() -> None:
 
 
 def test_imports_and_rooms_are_recognised() -> None:
-    assert room_of("moe_lab.recovery.em") == "recovery" and room_of("moe_lab.recovery.gridlock.run.Run") in ROOMS
+    assert room_of("moe_lab.recovery.em") == "recovery" and room_of("moe_lab.recovery.gridlock.run.MixtureRun") in ROOMS
     assert room_of("moe_lab.core.trials") == ""
     assert "moe_lab.core.trials" in graph("moe_lab")["moe_lab.pruning.checkpoints"]
     assert {"moe_lab.core.config", "moe_lab_widgets.labs.phase_transition_words"} <= {

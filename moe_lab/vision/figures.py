@@ -82,7 +82,7 @@ def sample_complexity(
       variant: of `VehiclesTask`.
       width: of the networks; 10 with a root is the paper's size, and trains on a GPU.
       steps: about how many steps each training takes, whatever N is: epochs are rounded up. The paper has 50 epochs.
-      more: other parameters of `patches.Run`: epochs (in place of steps), test_samples, device, precision, ...
+      more: other parameters of `patches.PatchImageRun`: epochs (in place of steps), test_samples, device, precision, ...
 
     Returns:
       test_accuracy, train_accuracy and kept_in_object over (samples, model, trial), the last NaN for models without
@@ -208,7 +208,7 @@ def controls(
       root: a folder of CIFAR-10's binary version, for `CifarRotateTask` in place of the digits.
       expert: None for `SmallCNN` with (1, 2) filters for "reversed", (2, 4) for other digits, (64, 128) with a root.
       experts: M; None for two for "reversed", else four as in the paper.
-      more: other parameters of `rotation.Run`: samples, epochs, test_samples, device, precision, ...
+      more: other parameters of `rotation.TurnRun`: samples, epochs, test_samples, device, precision, ...
 
     Returns:
       test_accuracy, train_accuracy and dispatch_entropy over (model, trial), the last NaN for single networks,

@@ -107,7 +107,7 @@ def test_what_is_asked_again_is_not_computed_again(tuned, monkeypatch):
     kept = kept_by_chance(0)
     first = one.accuracy(kept), one.accuracy(kept, 4), one.statistics
     monkeypatch.setattr("moe_lab.pruning.checkpoints.evaluate", None)
-    monkeypatch.setattr("moe_lab.pruning.checkpoints.Learner", None)
+    monkeypatch.setattr("moe_lab.pruning.checkpoints.TokenLearner", None)
     monkeypatch.setattr("moe_lab.pruning.checkpoints.routing_statistics", None)
     assert torch.equal(one.accuracy(kept), first[0]) and torch.equal(one.accuracy(kept, 4), first[1])
     assert one.statistics is first[2]

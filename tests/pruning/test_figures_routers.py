@@ -34,7 +34,7 @@ def broken(monkeypatch):
             super().__init__(run)
             self.learners[0].weights.routers[1] = torch.nan
 
-    monkeypatch.setattr("moe_lab.pruning.recipes.Training", Broken)
+    monkeypatch.setattr("moe_lab.pruning.recipes.TokenTraining", Broken)
 
 
 @pytest.fixture(scope="module")

@@ -53,7 +53,7 @@ def cells(
       cells: models and numbers of samples; the grid points of a trial share its data.
       trials, seed, device: as for the figures.
       root: a folder of MNIST IDX files.
-      settings: other parameters of `moe_lab.patch_routing.Run`.
+      settings: other parameters of `moe_lab.patch_routing.PatchRun`.
 
     Returns:
       test_accuracy, epochs and operations (cell, trial), and largest_gate (cell, trial, class), NaN for the CNN. Epochs
@@ -153,7 +153,7 @@ def error_by_size(
       pattern_sets: values of p.
       samples: values of N.
       trials, seed, device: as for figure 4.
-      settings: other parameters of `moe_lab.patch_routing.Run`.
+      settings: other parameters of `moe_lab.patch_routing.PatchRun`.
 
     Returns:
       test_error(model, pattern_sets, samples, trial).

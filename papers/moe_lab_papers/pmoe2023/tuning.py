@@ -39,7 +39,7 @@ def tuned_sample_complexity(
       tuning_samples: N at which the step sizes are compared, by the mean test accuracy.
       tuning_trials: trainings for each step size, with samples (of the same images) and weights that no judged trial
         has.
-      settings: other parameters of `moe_lab.patch_routing.Run`.
+      settings: other parameters of `moe_lab.patch_routing.PatchRun`.
 
     Returns:
       What `figures.sample_complexity` returns, with learning_rate(model) and tuned(model, factor), the mean accuracy
