@@ -82,7 +82,7 @@ def sample_complexity(
       variant: of `VehiclesTask`.
       width: of the networks; 10 with a root is the paper's size, and trains on a GPU.
       steps: about how many steps each training takes, whatever N is: epochs are rounded up. The paper has 50 epochs.
-      more: other parameters of `patches.PatchImageRun`: epochs (in place of steps), test_samples, device, precision, ...
+      more: other parameters of `patches.PatchImageRun`: epochs (in place of steps), test_samples, device, ...
 
     Returns:
       test_accuracy, train_accuracy and kept_in_object over (samples, model, trial), the last NaN for models without

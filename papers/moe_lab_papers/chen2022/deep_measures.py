@@ -29,8 +29,8 @@ def rotated(
 
     Args:
       network: "cnn" or "resnet18".
-      samples, epochs, trials, seed, device, test_samples: as for `rotation.TurnRun`; the paper has 100,000 images, as they
-        are and turned, and 50 epochs.
+      samples, epochs, trials, seed, device, test_samples: as for `rotation.TurnRun`; the paper has 100,000 images, as
+        they are and turned, and 50 epochs.
       root: a folder of CIFAR-10's binary version, or of its archive.
       width: channels of ResNet18's first stage; None for the network's own.
 
