@@ -8,11 +8,11 @@ and because each purpose has its own stream, N samples are the first N of any la
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +35,27 @@ def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:
         raise InputError(f"seed and trial must be at least 0: got seed={seed}, trial={trial}")
     key = (trial, zlib.crc32(purpose.encode()))
     return np.random.Generator(np.random.SFC64(np.random.SeedSequence(entropy=seed, spawn_key=key)))
+
+
+class Draw(NamedTuple):
+    """Raw random numbers of a trial: uniform in [0, 1) or standard normal, from the stream of a purpose."""
+
+    purpose: str
+    shape: tuple[int, ...]
+    kind: Literal["uniform", "normal"] = "uniform"
+
+
+def drawn(wanted: Mapping[str, Draw], trials: Sequence[int], seed: int) -> dict[str, torch.Tensor]:
+    """Draws raw numbers by name, (trial, *shape) in float64 on the CPU.
+
+    What is random is a pure function of such numbers, which can be computed wherever torch's operations can.
+    """
+
+    def of_trial(one: Draw, trial: int) -> np.ndarray:
+        random = stream(seed, trial, one.purpose)
+        return random.random(one.shape) if one.kind == "uniform" else random.standard_normal(one.shape)
+
+    return {name: torch.from_numpy(np.stack([of_trial(one, n) for n in trials])) for name, one in wanted.items()}
 
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:

@@ -7,7 +7,7 @@ indicates which of the two label signals determines the label.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar, Literal, Self
 
@@ -18,7 +18,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn
 
 ROLES = ("feature", "center", "feature noise", "random noise")
 FEATURE, CENTER, FEATURE_NOISE, RANDOM_NOISE = range(4)
@@ -132,15 +132,16 @@ class ClusterTask(Config):
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials S d"]:
         """Returns v_1 ... v_K, c_1 ... c_K of each trial, random orthonormal vectors in float64."""
-        return torch.as_tensor(np.stack([self._signals(trial, seed) for trial in trials]))
+        raw = drawn({"signals": self._signal_draw}, self._data_trials(trials), seed)
+        return _orthonormal(raw["signals"])
 
-    def _signals(self, trial: int, seed: int) -> np.ndarray:
-        gaussian = stream(seed, self._data_trial(trial), "signals").standard_normal((self.dimension, 2 * self.clusters))
-        basis, triangular = np.linalg.qr(gaussian)
-        return np.ascontiguousarray((basis * np.sign(np.diag(triangular))).T)
+    @property
+    def _signal_draw(self) -> Draw:
+        return Draw("signals", (self.dimension, 2 * self.clusters), "normal")
 
-    def _data_trial(self, trial: int) -> int:
-        return 0 if self.one_data_set else trial
+    def _data_trials(self, trials: Sequence[int]) -> list[int]:
+        """The trials whose streams the data of some trials come from."""
+        return [0 if self.one_data_set else trial for trial in trials]
 
     def sample(
         self,
@@ -159,49 +160,51 @@ class ClusterTask(Config):
         """
         require(samples >= 1, "samples (N) must be at least 1", N=samples)
         require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
-        per_trial = [self._sample_trial(samples, trial, seed, split) for trial in trials]
+        made = self.made(drawn(self.draws(samples, split), self._data_trials(trials), seed))
+        there = {field.name: getattr(made, field.name).to(device) for field in fields(made)}
+        return ClusterSamples(**{n: part.to(dtype) if part.is_floating_point() else part for n, part in there.items()})
 
-        def stacked(name: str) -> Tensor:
-            values = np.stack([sampled[name] for sampled in per_trial])
-            return torch.as_tensor(values, device=device, dtype=dtype if values.dtype.kind == "f" else torch.int64)
-
-        return ClusterSamples(**{field.name: stacked(field.name) for field in fields(ClusterSamples)})
-
-    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> dict[str, np.ndarray]:
-        """Generates one trial's samples.
-
-        Each part has its own random stream, so that fewer samples are a prefix of more samples.
-        """
-        k, p, d = self.clusters, self.patches, self.dimension
-
-        def uniform(part: str, shape: tuple[int, ...] = (samples,)) -> np.ndarray:
-            return stream(seed, self._data_trial(trial), f"{split}/{part}").random(shape)
-
-        def between(part: str, bounds: Range) -> np.ndarray:
-            return bounds[0] + (bounds[1] - bounds[0]) * uniform(part)
-
-        clusters = np.minimum((uniform("clusters") * k).astype(np.int64), k - 1)
-        if self.imbalance != 1:
-            clusters = np.searchsorted(self.shares.cumsum()[:-1], uniform("clusters"), side="right")
-        step = 1 + np.minimum((uniform("others") * (k - 1)).astype(np.int64), k - 2)
-        labels = np.where(uniform("labels") < 0.5, -1, 1)
-        sign = np.where(uniform("sign") < 0.5, -1, 1)  # epsilon
-        strengths = np.stack(
-            (
-                labels * between("feature", self.feature),
-                between("center", self.center),
-                sign * between("feature noise", self.feature_noise),
-            ),
-            axis=1,
-        )
-        noise = stream(seed, self._data_trial(trial), f"{split}/noise").standard_normal((samples, p - 3, d))
-        noise *= self.noise * self.scale / np.sqrt(d)
+    def draws(self, samples: int, split: Split) -> dict[str, Draw]:
+        """Returns the raw numbers of a trial: a stream for each part, so that fewer samples are a prefix of more."""
+        parts = ("clusters", "others", "labels", "sign", "feature", "center", "feature noise")
         return {
-            "signals": self._signals(trial, seed),
-            "labels": labels,
-            "clusters": clusters,
-            "others": (clusters + step) % k,
-            "strengths": strengths * self.scale,
-            "noise": noise,
-            "order": uniform("order", (samples, p)).argsort(axis=1, kind="stable"),
+            **{part: Draw(f"{split}/{part}", (samples,)) for part in parts},
+            "order": Draw(f"{split}/order", (samples, self.patches)),
+            "noise": Draw(f"{split}/noise", (samples, self.patches - 3, self.dimension), "normal"),
+            "signals": self._signal_draw,
         }
+
+    def made(self, raw: Mapping[str, Tensor]) -> ClusterSamples:
+        """Makes the samples that raw numbers (trial, ...) determine, a pure function of them."""
+        k = self.clusters
+
+        def between(part: str, bounds: Range) -> Tensor:
+            return bounds[0] + (bounds[1] - bounds[0]) * raw[part]
+
+        def one_of(part: str, count: int) -> Tensor:
+            return (raw[part] * count).long().clamp(max=count - 1)
+
+        def sign(part: str) -> Tensor:
+            return torch.where(raw[part] < 0.5, -1, 1)
+
+        clusters, labels = one_of("clusters", k), sign("labels")
+        if self.imbalance != 1:
+            borders = torch.from_numpy(self.shares.cumsum()[:-1]).to(clusters.device)
+            clusters = torch.bucketize(raw["clusters"], borders, right=True)
+        feature, center = labels * between("feature", self.feature), between("center", self.center)
+        strengths = torch.stack((feature, center, sign("sign") * between("feature noise", self.feature_noise)), dim=2)
+        return ClusterSamples(
+            signals=_orthonormal(raw["signals"]),
+            labels=labels,
+            clusters=clusters,
+            others=(clusters + 1 + one_of("others", k - 1)) % k,
+            strengths=strengths * self.scale,
+            noise=raw["noise"] * (self.noise * self.scale / self.dimension**0.5),
+            order=raw["order"].sort(dim=2, stable=True).indices,
+        )
+
+
+def _orthonormal(gaussian: Float[Tensor, "trials d S"]) -> Float[Tensor, "trials S d"]:
+    """Returns random orthonormal vectors, whose signs do not depend on the algorithm of the decomposition."""
+    basis, triangular = torch.linalg.qr(gaussian)
+    return (basis * triangular.diagonal(dim1=1, dim2=2).sign()[:, None]).mT.contiguous()

@@ -12,7 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.training import Learner, Training
+from moe_lab.core.trials import drawn
 from moe_lab.recovery import gridlock
+from moe_lab.specialization import ClusterTask
 from tests.second_device import WAITS
 from tests.trainings.cases import Case, each
 from tests.trainings.test_contract import MEMBERS, TRIALS
@@ -74,6 +76,17 @@ def test_a_learner_reads_no_number_on_an_accelerator(case: Case, monkeypatch: py
         case.snapshots(trials=TRIALS)
     assert not reads
     assert calls["step"] and calls["measure"] and calls["online"]
+
+
+@pytest.mark.parametrize("imbalance", [1.0, 2.0])
+def test_samples_are_made_of_raw_numbers_without_a_look_at_them(imbalance: float) -> None:
+    task = ClusterTask(imbalance=imbalance)
+    raw = drawn(task.draws(40, "train"), [2, 5], 7)
+    with Reads() as mode:
+        made = task.made(raw)
+    assert not mode.found
+    wanted = task.sample(40, trials=[2, 5], seed=7, dtype=torch.float64)
+    assert all(torch.equal(getattr(made, name), value) for name, value in vars(wanted).items())
 
 
 def test_what_reads_is_found() -> None:
