@@ -34,7 +34,7 @@ from moe_lab.patch_routing import JointMoE, PatchRun, SeparateMoE
 from moe_lab.patch_routing import learner as patch_learner
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.grid_points import make_task
-from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map, phase_map_stream
+from moe_lab.patch_routing.phase import PATCHES_PER_EXPERT, SAMPLES, phase_map, phase_map_stream
 from moe_lab.patch_routing.training import PatchTraining
 from moe_lab.specialization import SwitchMoE, train_run
 from moe_lab_papers.pruning2024.vmoe.training import DigitRun, VMoETraining
@@ -59,7 +59,7 @@ class Sizes:
     device: str = "cuda"
     source: str = "mnist"
     root: Path | None = DATA
-    kept: Sequence[int] = KEPT
+    kept: Sequence[int] = PATCHES_PER_EXPERT
     samples: Sequence[int] = SAMPLES
     trials: int = 20
     plain: int = 12

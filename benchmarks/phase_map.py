@@ -12,14 +12,16 @@ import numpy as np
 from benchmarks.measure import Result
 from benchmarks.plain import train_separate
 from moe_lab.patch_routing import DigitTask, SeparateMoE
-from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map_stream
+from moe_lab.patch_routing.phase import PATCHES_PER_EXPERT, SAMPLES, phase_map_stream
 
 SEED = 0
 
 
 def run(tiny: bool = False) -> list[Result]:
     """Alternates batches of the map and the plain loop, so that both meet the same load."""
-    kept_patches, samples, trials = (KEPT[:2], SAMPLES[:2], 2) if tiny else (KEPT, SAMPLES, 20)
+    kept_patches, samples, trials = (
+        (PATCHES_PER_EXPERT[:2], SAMPLES[:2], 2) if tiny else (PATCHES_PER_EXPERT, SAMPLES, 20)
+    )
     task = DigitTask()
     cells = _cells(kept_patches, samples, trials)
     peak = _peak()

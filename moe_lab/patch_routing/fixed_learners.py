@@ -38,15 +38,17 @@ class _FixedLearner(PatchLearner):
     source: Int[Tensor, " T"]
 
     def _initialize(self, rows: Rows, experts: int) -> None:
-        setting, d, kept = self.setting, self.d, rows.patches_per_expert
-        neurons, most = setting.model.neurons, int(kept.max())
+        setting, d, per_expert = self.setting, self.d, rows.patches_per_expert
+        neurons, most = setting.model.neurons, int(per_expert.max())
         initial = [initialization.hidden_weights(setting.model, trial, setting.seed, d) for trial in rows.trial]
         self.weights = setting.tensor(np.stack(initial)).unflatten(1, (experts, neurons // experts))
-        self.kept = kept  # l of each row, on the host
+        self.per_expert = per_expert  # l of each row, on the host
         self._padded: dict[tuple[int, int], tuple[int, FixedRules]] = {}
         self.rules = FixedRules(
-            outputs=initial_outputs(rows, setting, kept, self.n),
-            valid=None if (kept == most).all() else setting.tensor((np.arange(most) < kept[:, None]).astype(float)),
+            outputs=initial_outputs(rows, setting, per_expert, self.n),
+            valid=None
+            if (per_expert == most).all()
+            else setting.tensor((np.arange(most) < per_expert[:, None]).astype(float)),
             learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
         )
 
@@ -75,21 +77,21 @@ class _FixedLearner(PatchLearner):
         of_patch = batch * self._numbers_of_patch
         worth = NUMBERS_WORTH_A_PART[self.setting.device.type] / of_patch
         cuts, padded = [0], 0
-        for row in range(1, len(self.kept)):
-            padded += max(self.kept[row] - self.kept[row - 1], 0) * (row - cuts[-1])
+        for row in range(1, len(self.per_expert)):
+            padded += max(self.per_expert[row] - self.per_expert[row - 1], 0) * (row - cuts[-1])
             if padded > worth:
                 cuts.append(row)
                 padded = 0
-        alike = [slice(begin, end) for begin, end in pairwise([*cuts, len(self.kept)])]
-        return [part for rows in alike for part in self._in_cache(rows, of_patch * int(self.kept[rows].max()))]
+        alike = [slice(begin, end) for begin, end in pairwise([*cuts, len(self.per_expert)])]
+        return [part for rows in alike for part in self._in_cache(rows, of_patch * int(self.per_expert[rows].max()))]
 
     def _rules_of(self, rows: slice) -> tuple[int, FixedRules]:
         """Returns the most patches that one of some rows keeps, and their rules, padded where others keep fewer."""
         part = rows.start, rows.stop
         if part not in self._padded:
-            kept, rules = self.kept[rows], self.rules.of(rows)
-            most = int(kept.max())
-            valid = None if rules.valid is None or (kept == most).all() else rules.valid[:, :most]
+            per_expert, rules = self.per_expert[rows], self.rules.of(rows)
+            most = int(per_expert.max())
+            valid = None if rules.valid is None or (per_expert == most).all() else rules.valid[:, :most]
             self._padded[part] = most, rules._replace(valid=valid)
         return self._padded[part]
 
@@ -122,7 +124,7 @@ class _FixedLearner(PatchLearner):
 
     def _keep(self, rows: np.ndarray, there: Tensor) -> None:
         super()._keep(rows, there)
-        self.kept, self.source, self._padded = self.kept[rows], self.source[there], {}
+        self.per_expert, self.source, self._padded = self.per_expert[rows], self.source[there], {}
 
 
 class CNNLearner(_FixedLearner):

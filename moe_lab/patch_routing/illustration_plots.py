@@ -31,10 +31,10 @@ def _keepers(data: xr.Dataset) -> str:
 
 
 def _illustration_heads(data: xr.Dataset) -> list[Head]:
-    kept = int((data["gate"][0, 0] > 0).sum())
+    per_expert = int((data["gate"][0, 0] > 0).sum())
     return [
         (8, "The samples (figure 3)", f"{data.sizes['patch']} patches; outlined: o₁ or o₂"),
-        (360, "What experts keep (figure 1)", f"marks: experts, each with {kept} patches"),
+        (360, "What experts keep (figure 1)", f"marks: experts, each with {per_expert} patches"),
         (690, "How that becomes f (figure 2)", "lines: gates, then output weights; dashed: below 0"),
     ]
 
@@ -94,9 +94,9 @@ def _network(axes: Axes, own: xr.Dataset) -> None:
     places = np.linspace(360 / len(gates) / 2, 360 - 360 / len(gates) / 2, len(gates))
     for expert, (place, row) in enumerate(zip(places, gates, strict=True)):
         style = theme.expert(expert)
-        for kept in np.flatnonzero(row):
-            width = max(0.6, _WIDEST * row[kept])
-            axes.plot([24 + half, 150], [rows[kept], place], color=style.colour, linewidth=width, zorder=1, gid="gate")
+        for one in np.flatnonzero(row):
+            width = max(0.6, _WIDEST * row[one])
+            axes.plot([24 + half, 150], [rows[one], place], color=style.colour, linewidth=width, zorder=1, gid="gate")
         _mark(axes, expert, 160, place, 17)
         _neurons(axes, own, expert, place)
     axes.text(326, 180, f"f = {float(own['output']):.2g}", size=theme.TITLE_SIZE, weight="bold", va="center")

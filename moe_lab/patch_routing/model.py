@@ -99,8 +99,8 @@ def experts_of(model: PatchModel, classes: int) -> int:
 
 def check_model(model: PatchModel, patches: int, classes: int) -> None:
     """Raises a ValueError unless the model fits a task with these numbers of patches and classes."""
-    kept = getattr(model, "patches_per_expert", 1)
-    require(kept <= patches, "patches_per_expert (l) must be at most patches (n)", l=kept, n=patches)
+    per_expert = getattr(model, "patches_per_expert", 1)
+    require(per_expert <= patches, "patches_per_expert (l) must be at most patches (n)", l=per_expert, n=patches)
     if isinstance(model, SeparateMoE):
         rule = "neurons (m) must be divisible by classes (c), each of which has one expert"
         require(model.neurons % classes == 0, rule, m=model.neurons, c=classes)

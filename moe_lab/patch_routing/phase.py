@@ -40,14 +40,14 @@ MEASURES = {
     "test_accuracy": "share of test samples with the right label",
     "coverage": "share of the worst class's test samples whose o is routed to its best expert",
 }
-KEPT = (1, 2, 3, 4, 5, 6, 7, 8)
+PATCHES_PER_EXPERT = (1, 2, 3, 4, 5, 6, 7, 8)
 SAMPLES = (60, 100, 140, 180, 240, 300, 360, 500, 700, 1000)
 
 
 @checked
 def phase_map(
     source: str = "digits",
-    patches_per_expert: Sequence[int] = KEPT,
+    patches_per_expert: Sequence[int] = PATCHES_PER_EXPERT,
     samples: Sequence[int] = SAMPLES,
     trials: int = 20,
     seed: int = 0,
@@ -66,7 +66,7 @@ def phase_map(
 @checked
 def phase_map_stream(
     source: str = "digits",
-    patches_per_expert: Sequence[int] = KEPT,
+    patches_per_expert: Sequence[int] = PATCHES_PER_EXPERT,
     samples: Sequence[int] = SAMPLES,
     trials: int = 20,
     seed: int = 0,

@@ -53,10 +53,14 @@ class PhaseRecord:
     origin: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def empty(cls, kept: tuple[int, ...], samples: tuple[int, ...], trials: int, origin: Mapping[str, Any]) -> Self:
+    def empty(
+        cls, per_expert: tuple[int, ...], samples: tuple[int, ...], trials: int, origin: Mapping[str, Any]
+    ) -> Self:
         """Returns the map before anything has run."""
-        shape = len(kept), len(samples), trials
-        return cls(kept, samples, np.zeros(shape, bool), np.full(shape, np.nan), np.full(shape, np.nan), (), origin)
+        shape = len(per_expert), len(samples), trials
+        return cls(
+            per_expert, samples, np.zeros(shape, bool), np.full(shape, np.nan), np.full(shape, np.nan), (), origin
+        )
 
     def filled(self, trials: slice, table: Table) -> Self:
         """Returns a copy in which some trials are those of a table that `phase.train_map` fills."""
@@ -130,13 +134,13 @@ def phase_records(
       ValueError: a wrong value or combination, before anything runs.
     """
     require(quick_look >= 0, "quick_look must be at least 0", quick_look=quick_look)
-    kept, counts = checked_axes({"patches_per_expert": patches_per_expert, "samples": samples}).values()
-    how = grid_of(model, task, kept, counts, trials, seed, settings)
+    per_expert, counts = checked_axes({"patches_per_expert": patches_per_expert, "samples": samples}).values()
+    how = grid_of(model, task, per_expert, counts, trials, seed, settings)
     (first, *_) = how.pop("runs")
     star = {"l_star": task.l_star} if isinstance(task, PatternTask) else {}
     origin = origin_of(first, device_and_dtype(first)[0], paper=how["attrs"]["paper"], **star)
-    origin["call"] = call_of(model, task, tuple(kept), tuple(counts), trials, seed, settings)
-    return _records(how, min(quick_look, trials), PhaseRecord.empty(tuple(kept), tuple(counts), trials, origin))
+    origin["call"] = call_of(model, task, tuple(per_expert), tuple(counts), trials, seed, settings)
+    return _records(how, min(quick_look, trials), PhaseRecord.empty(tuple(per_expert), tuple(counts), trials, origin))
 
 
 def _records(how: dict[str, Any], quick_look: int, now: PhaseRecord) -> Iterator[PhaseRecord]:

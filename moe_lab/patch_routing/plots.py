@@ -107,7 +107,7 @@ def _cheapest(data: xr.Dataset) -> str:
     if not np.isfinite(least).any():
         return f"No l reaches 95 % accuracy in 90 % of the trials with {int(data['samples'].max())} samples."
     best = float(least.min())
-    cheapest = [str(kept) for kept in data["patches_per_expert"].values[least.values == best]]
+    cheapest = [str(per_expert) for per_expert in data["patches_per_expert"].values[least.values == best]]
     top = int(data["patches_per_expert"].max())
     last = float(least.sel(patches_per_expert=top))
     needs = f"needs {last:.0f}" if np.isfinite(last) else f"needs more than {int(data['samples'].max())}"
@@ -144,7 +144,7 @@ def phase_map(data: xr.Dataset, axes: Axes) -> None:
         linecolor=theme.PAPER,
         mask=np.isnan(percentages),
         xticklabels=[str(count) for count in share["samples"].values],
-        yticklabels=[str(kept) for kept in share["patches_per_expert"].values],
+        yticklabels=[str(per_expert) for per_expert in share["patches_per_expert"].values],
     )
     for text in axes.texts:
         text.set_color(theme.ink_on(float(text.get_text()) / 100))
@@ -250,7 +250,8 @@ def _covered(data: xr.Dataset) -> str:
     at = _near(data, 300)
     mean = data["coverage"].mean("trial").sel(samples=at)
     each = series(
-        f"{_shares(mean.sel(patches_per_expert=kept))} (l = {kept})" for kept in mean.patches_per_expert.values
+        f"{_shares(mean.sel(patches_per_expert=per_expert))} (l = {per_expert})"
+        for per_expert in mean.patches_per_expert.values
     )
     return f"N = {at}: the top l patches hold o₁ / o₂ in {each} of test samples."
 
@@ -272,10 +273,10 @@ def separate_routers(data: xr.Dataset, figure: Figure | SubFigure) -> None:
         _sample_axis(axes, data)
         axes.set_title(_class_name(number), color=colour, size=theme.TITLE_SIZE, weight="bold", loc="left")
         ends = []
-        for line, kept in enumerate(data["patches_per_expert"].values):
+        for line, per_expert in enumerate(data["patches_per_expert"].values):
             style = style_of(line, colour)
-            shares = data["coverage"].isel({"class": number}).sel(patches_per_expert=kept)
-            ends.append((curve(axes, shares, "samples", style), f"l = {kept}", colour))
+            shares = data["coverage"].isel({"class": number}).sel(patches_per_expert=per_expert)
+            ends.append((curve(axes, shares, "samples", style), f"l = {per_expert}", colour))
         if number < len(_TOP_4):
             _star(axes, _PUBLISHED_ROUTERS, _TOP_4[number], "paper, l = 4", colour)
         theme.end_labels(axes, ends)

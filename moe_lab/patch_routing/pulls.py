@@ -63,8 +63,8 @@ def pulls_of(
     slope = (loss.slope[:, :, None, :, None] * forward.gates[:, None] * against_mean).sum(1)  # dL/d<w_s, x^(j)>
     belongs = one_hot(patterns, len(PATTERNS)).to(patches.dtype)
     pulls = -torch.einsum("tkbn,tbnp,tbnd->tkpd", slope, belongs, patches) / patches.shape[1]
-    kept = torch.einsum("tkbn,tbnp->tkp", forward.mask.to(patches.dtype), belongs) / patches.shape[1]
-    return pulls, kept, loss
+    received = torch.einsum("tkbn,tbnp->tkp", forward.mask.to(patches.dtype), belongs) / patches.shape[1]
+    return pulls, received, loss
 
 
 @reproducible()
@@ -131,9 +131,9 @@ def _rows(run: PatchRun, steps: int, record_every: int) -> Iterator[list[Tensor]
     patches, patterns = learner.patches(learner.train, 0, samples), _patterns(learner.train, samples)
     for step in range(0, steps + 1, record_every):
         routers = learner.weights[0, run.model.neurons :]
-        pulls, kept, loss = pulls_of(learner.weights, patches, learner.train.labels, patterns, learner.rules)
+        pulls, received, loss = pulls_of(learner.weights, patches, learner.train.labels, patterns, learner.rules)
         along = [pulls[0] @ units.T, pulls[0].norm(dim=-1), routers @ units.T, routers.norm(dim=-1)]
-        yield [*along, kept[0], loss.value.mean(), loss.right.to(patches.dtype).mean()]
+        yield [*along, received[0], loss.value.mean(), loss.right.to(patches.dtype).mean()]
         learner.advance(min(record_every, steps - step))
 
 

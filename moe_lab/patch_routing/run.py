@@ -52,7 +52,7 @@ class PatchRun(RunConfig):
         pixels = {"digits": 64, "mnist": 784}  # what a task of digits would read from files
         d = pixels[self.task.source] if isinstance(self.task, DigitTask) else self.task.dimension
         experts = models.experts_of(model, classes)
-        kept, routers = getattr(model, "patches_per_expert", n) * experts, experts
+        received, routers = getattr(model, "patches_per_expert", n) * experts, experts
         if isinstance(model, RoutedMoE):
             slots = experts * model.places(n) if model.routing == "soft" else 0
             step = (n + slots) * (2 * d + 6 * model.neurons) + n * (9 * slots + (9 + 3 * classes) * experts)
@@ -60,7 +60,7 @@ class PatchRun(RunConfig):
         elif isinstance(model, models.JointMoE | OwnModel):
             step = n * (2 * d + 3 * model.neurons + (3 * classes + 6) * experts)
         else:
-            step = kept * (d + 3 * model.neurons // experts)
+            step = received * (d + 3 * model.neurons // experts)
         return 3 * (model.neurons + routers) * d + model.batch_size * step
 
     @property

@@ -51,9 +51,9 @@ def expert_outputs(
     return torch.einsum("kh,bkhn->bkn", outputs, active)
 
 
-def mixture(gates: Float[Tensor, "B k n"], values: Float[Tensor, "B k n"], kept: int) -> Float[Tensor, " B"]:
+def mixture(gates: Float[Tensor, "B k n"], values: Float[Tensor, "B k n"], per_expert: int) -> Float[Tensor, " B"]:
     """Computes f, the sum of gate times value over experts and patches, divided by l (eq. 1)."""
-    return (gates * values).sum((1, 2)) / kept
+    return (gates * values).sum((1, 2)) / per_expert
 
 
 @dataclass(frozen=True)

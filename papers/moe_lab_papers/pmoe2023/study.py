@@ -22,7 +22,7 @@ from moe_lab.core.errors import UserError
 from moe_lab.core.files import netcdf, write_whole
 from moe_lab.core.workers import on_cluster
 from moe_lab.patch_routing.grid_points import make_task
-from moe_lab.patch_routing.phase import KEPT, SAMPLES, phase_map
+from moe_lab.patch_routing.phase import PATCHES_PER_EXPERT, SAMPLES, phase_map
 
 if TYPE_CHECKING:
     import xarray
@@ -37,7 +37,7 @@ TRIALS, PART = 100, 1
 def figure5_study(
     root: Path | str,
     pairs: Sequence[Sequence[int]] = PAIRS,
-    patches_per_expert: Sequence[int] = KEPT,
+    patches_per_expert: Sequence[int] = PATCHES_PER_EXPERT,
     samples: Sequence[int] = SAMPLES,
     trials: int = TRIALS,
     seed: int = 0,
@@ -76,7 +76,7 @@ def cost(root: Path | str, trials: int = PART) -> str:
     begun = time.process_time()
     figure5_study(root, PAIRS[:1], trials=trials, jobs=1)
     used = time.process_time() - begun
-    trained, whole = (len(KEPT) * len(SAMPLES) * count for count in (trials, len(PAIRS) * TRIALS))
+    trained, whole = (len(PATCHES_PER_EXPERT) * len(SAMPLES) * count for count in (trials, len(PAIRS) * TRIALS))
     hours = used * whole / trained / 3600
     return f"{trained:,} trainings took {used:.0f} CPU seconds: all {whole:,} take about {hours:.1f} core-hours"
 
