@@ -38,24 +38,28 @@ def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:
 
 
 class Draw(NamedTuple):
-    """Raw random numbers of a trial: uniform in [0, 1) or standard normal, from the stream of a purpose."""
+    """Raw random numbers of a trial, from the stream of a purpose: uniform in [0, 1), or of a standard distribution."""
 
     purpose: str
     shape: tuple[int, ...]
-    kind: Literal["uniform", "normal"] = "uniform"
+    kind: Literal["uniform", "normal", "gumbel"] = "uniform"
+
+    def of(self, random: np.random.Generator) -> np.ndarray:
+        """Draws them."""
+        if self.kind == "gumbel":
+            return random.gumbel(size=self.shape)
+        return random.random(self.shape) if self.kind == "uniform" else random.standard_normal(self.shape)
 
 
 def drawn(wanted: Mapping[str, Draw], trials: Sequence[int], seed: int) -> dict[str, torch.Tensor]:
-    """Draws raw numbers by name, (trial, *shape) in float64 on the CPU.
+    """Draws raw numbers by name, (trial, *shape) in float64 on the CPU; those of one purpose follow one another.
 
     What is random is a pure function of such numbers, which can be computed wherever torch's operations can.
     """
-
-    def of_trial(one: Draw, trial: int) -> np.ndarray:
-        random = stream(seed, trial, one.purpose)
-        return random.random(one.shape) if one.kind == "uniform" else random.standard_normal(one.shape)
-
-    return {name: torch.from_numpy(np.stack([of_trial(one, n) for n in trials])) for name, one in wanted.items()}
+    purposes = dict.fromkeys(one.purpose for one in wanted.values())
+    streams = {purpose: [stream(seed, trial, purpose) for trial in trials] for purpose in purposes}
+    found = {name: np.stack([one.of(random) for random in streams[one.purpose]]) for name, one in wanted.items()}
+    return {name: torch.from_numpy(values) for name, values in found.items()}
 
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:

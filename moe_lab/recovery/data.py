@@ -7,7 +7,7 @@ x is Gaussian, or from a mixture of two Gaussians whose score functions are know
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
 from moe_lab.core.graphs import to_device
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn
 from moe_lab.recovery.activations import ACTIVATIONS, Activation, activation_of
 
 Gating = Literal["orthogonal", "random"]
@@ -152,22 +152,24 @@ class MixtureTask(Config):
 
     def parameters(self, trials: Sequence[int], seed: int) -> Parameters:
         """Samples the parameters of some trials, in float64."""
-        sampled = [self._parameters(trial, seed) for trial in trials]
-        return Parameters(*(torch.as_tensor(np.stack(part)) for part in zip(*sampled, strict=True)))
+        return self._parameters(drawn(self._of_parameters, trials, seed))
 
-    def _parameters(self, trial: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        k, d = self.experts, self.dimension
-        regressors = stream(seed, trial, "regressors").standard_normal((k, d))
-        gates = stream(seed, trial, "gates").standard_normal((k, d))
-        basis, triangle = np.linalg.qr(regressors.T)  # (d, k)
+    @property
+    def _of_parameters(self) -> dict[str, Draw]:
+        shape = self.experts, self.dimension
+        return {"regressors": Draw("regressors", shape, "normal"), "gates": Draw("gates", shape, "normal")}
+
+    def _parameters(self, raw: Mapping[str, Tensor]) -> Parameters:
+        """Makes the parameters that raw numbers (trial, k, d) determine."""
+        regressors, gates = raw["regressors"], raw["gates"]
+        basis, triangle = torch.linalg.qr(regressors.mT)  # (T, d, k)
         if self.regressors == "orthonormal":
-            regressors = (basis * np.sign(np.diag(triangle))).T
+            regressors = (basis * triangle.diagonal(dim1=1, dim2=2).sign()[:, None]).mT
         if self.gating == "orthogonal":
-            gates = gates - (gates @ basis) @ basis.T
-        regressors /= np.linalg.norm(regressors, axis=1, keepdims=True)
-        gates *= self.gate_norm / np.linalg.norm(gates, axis=1, keepdims=True)
-        gates[-1] = 0
-        return regressors, gates
+            gates = gates - (gates @ basis) @ basis.mT
+        gates = gates * (self.gate_norm / torch.linalg.vector_norm(gates, dim=2, keepdim=True))
+        last = torch.arange(self.experts, device=gates.device)[:, None] == self.experts - 1
+        return Parameters(regressors / torch.linalg.vector_norm(regressors, dim=2, keepdim=True), gates * ~last)
 
     def sample(
         self,
@@ -186,36 +188,41 @@ class MixtureTask(Config):
         """
         require(samples >= 1, "samples (n) must be at least 1", n=samples)
         require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
-        parameters = self.parameters(trials, seed)
-        each = zip(trials, parameters.regressors.numpy(), parameters.gates.numpy(), strict=True)
-        sampled = [self._sample(samples, trial, seed, split, *truth) for trial, *truth in each]
-        x, y, experts, means = (np.stack(part) for part in zip(*sampled, strict=True))
+        made = self.made(drawn(self.draws(samples, split), trials, seed))
 
-        def tensor(values: np.ndarray | Tensor) -> Tensor:
-            return to_device(np.asarray(values), device, dtype)
+        def there(values: Tensor) -> Tensor:
+            return to_device(values, device, dtype)
 
-        p = self.first_share
-        shares = np.tile([1.0] if p is None else [p, 1 - p], (len(trials), 1))
         return MixtureSamples(
-            Inputs(tensor(x), tensor(means), tensor(shares)),
-            tensor(y),
-            to_device(experts, device),
-            Parameters(tensor(parameters.regressors), tensor(parameters.gates)),
+            Inputs(*map(there, (made.inputs.x, made.inputs.means, made.inputs.shares))),
+            there(made.y),
+            to_device(made.experts, device),
+            Parameters(there(made.truth.regressors), there(made.truth.gates)),
         )
 
-    def _sample(
-        self, samples: int, trial: int, seed: int, split: str, regressors: np.ndarray, gates: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Returns x, y, z and the components' means of one trial; each part has its own stream."""
-        means = np.zeros((1, self.dimension))
-        x = stream(seed, trial, f"{split}/inputs").standard_normal((samples, self.dimension))
+    def draws(self, samples: int, split: str) -> dict[str, Draw]:
+        """Returns the raw numbers of a trial; each part has its own stream."""
+        wanted = self._of_parameters | {
+            "inputs": Draw(f"{split}/inputs", (samples, self.dimension), "normal"),
+            "experts": Draw(f"{split}/experts", (samples, self.experts), "gumbel"),
+            "noise": Draw(f"{split}/noise", (samples,), "normal"),
+        }
         if self.first_share is not None:
-            means = stream(seed, trial, "means").standard_normal((2, self.dimension))
-            means /= np.linalg.norm(means, axis=1, keepdims=True)
-            second = stream(seed, trial, f"{split}/components").random(samples) >= self.first_share
-            x += means[second.astype(int)]
-        scores = x @ gates.T + stream(seed, trial, f"{split}/experts").gumbel(size=(samples, self.experts))
-        experts = scores.argmax(1)
-        product = torch.as_tensor(np.einsum("nd,nd->n", x, regressors[experts]))
-        noise = stream(seed, trial, f"{split}/noise").standard_normal(samples)
-        return x, self.g(product).numpy() + self.noise * noise, experts, means
+            wanted |= {
+                "means": Draw("means", (2, self.dimension), "normal"),
+                "components": Draw(f"{split}/components", (samples,)),
+            }
+        return wanted
+
+    def made(self, raw: Mapping[str, Tensor]) -> MixtureSamples:
+        """Makes the samples that raw numbers (trial, ...) determine, a pure function of them."""
+        truth, x, p = self._parameters(raw), raw["inputs"], self.first_share
+        means, shares = torch.zeros_like(x[:, :1]), torch.ones_like(x[:, :1, 0])
+        if p is not None:
+            means = raw["means"] / torch.linalg.vector_norm(raw["means"], dim=2, keepdim=True)
+            x = x + torch.where((raw["components"] >= p)[..., None], means[:, 1:], means[:, :1])
+            shares = torch.cat((p * shares, (1 - p) * shares), dim=1)
+        experts = (x @ truth.gates.mT + raw["experts"]).argmax(2)
+        own = truth.regressors.gather(1, experts[..., None].expand(-1, -1, self.dimension))
+        y = self.g((x * own).sum(2)) + self.noise * raw["noise"]
+        return MixtureSamples(Inputs(x, means, shares), y, experts, truth)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn
 from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.em import State
 
@@ -19,14 +18,14 @@ def random_state(task: MixtureTask, trials: Sequence[int], seed: int, like: Tens
     Args:
       like: a tensor of the device and precision to use.
     """
-    k, d = task.experts, task.dimension
-    regressors, gates = np.empty((len(trials), k, d)), np.empty((len(trials), k, d))
-    for place, trial in enumerate(trials):
-        regressors[place] = stream(seed, trial, "start/regressors").standard_normal((k, d))
-        random = stream(seed, trial, "start/gates")
-        gates[place] = random.standard_normal((k, d))
-        radius = random.random((k, 1)) ** (1 / d)
-        gates[place] *= radius / np.linalg.norm(gates[place], axis=1, keepdims=True)
-    regressors /= np.linalg.norm(regressors, axis=2, keepdims=True)
-    gates[:, -1] = 0
-    return State(*(torch.as_tensor(part, device=like.device, dtype=like.dtype) for part in (regressors, gates)))
+    shape = task.experts, task.dimension
+    wanted = {
+        "regressors": Draw("start/regressors", shape, "normal"),
+        "gates": Draw("start/gates", shape, "normal"),
+        "radius": Draw("start/gates", (task.experts, 1)),
+    }
+    raw = drawn(wanted, trials, seed)
+    regressors, gates = (raw[name] / raw[name].norm(dim=2, keepdim=True) for name in ("regressors", "gates"))
+    gates = gates * raw["radius"] ** (1 / task.dimension)
+    last = torch.arange(task.experts)[:, None] == task.experts - 1
+    return State(regressors.to(like), (gates * ~last).to(like))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from typing import Any
 
 import pytest
 import torch
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.training import Learner, Training
 from moe_lab.core.trials import drawn
-from moe_lab.recovery import gridlock
+from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.specialization import ClusterTask
 from tests.second_device import WAITS
 from tests.trainings.cases import Case, each
@@ -78,15 +80,24 @@ def test_a_learner_reads_no_number_on_an_accelerator(case: Case, monkeypatch: py
     assert calls["step"] and calls["measure"] and calls["online"]
 
 
-@pytest.mark.parametrize("imbalance", [1.0, 2.0])
-def test_samples_are_made_of_raw_numbers_without_a_look_at_them(imbalance: float) -> None:
-    task = ClusterTask(imbalance=imbalance)
+@pytest.mark.parametrize(
+    "task",
+    [ClusterTask(), ClusterTask(imbalance=2.0), MixtureTask(first_share=0.3), MixtureTask(gating="orthogonal")],
+    ids=["clusters", "uneven clusters", "two inputs", "orthogonal gates"],
+)
+def test_samples_are_made_of_raw_numbers_without_a_look_at_them(task: ClusterTask | MixtureTask) -> None:
     raw = drawn(task.draws(40, "train"), [2, 5], 7)
     with Reads() as mode:
         made = task.made(raw)
     assert not mode.found
     wanted = task.sample(40, trials=[2, 5], seed=7, dtype=torch.float64)
-    assert all(torch.equal(getattr(made, name), value) for name, value in vars(wanted).items())
+    compared = pytree.tree_map(torch.equal, *(pytree.tree_leaves(vars_of(one)) for one in (made, wanted)))
+    assert compared and all(compared)
+
+
+def vars_of(one: object) -> object:
+    """The tensors of a dataclass, and of those in it."""
+    return {name: vars_of(part) for name, part in vars(one).items()} if is_dataclass(one) else one
 
 
 def test_what_reads_is_found() -> None:

@@ -164,8 +164,9 @@ def shares_of(gates: Float[Tensor, "T k d"]) -> Float[Tensor, "T k"]:
     uniform = SobolEngine(k).draw(2**_SOBOL, dtype=torch.float64) + 0.5 ** (_SOBOL + 1)  # the first point is 0
     points = torch.special.ndtri(uniform).to(gates.dtype)
     values, vectors = torch.linalg.eigh(gates @ gates.mT)
-    # Which sign an eigenvector has is up to the device's library: here its largest entry is positive.
-    vectors = vectors * vectors.gather(1, vectors.abs().argmax(1, keepdim=True)).sign()
+    # Which sign an eigenvector has is up to the device's library: here a sum that seldom is near 0 is positive.
+    of_rows = torch.arange(1, k + 1, device=gates.device, dtype=gates.dtype).sqrt()
+    vectors = vectors * (of_rows @ vectors).sign()[:, None]
     roots = vectors * values.clamp(min=0).sqrt()[:, None]  # scores with covariance W W^T, in k instead of d dimensions
     scores = points.to(gates.device) @ roots.mT
     return (scores.softmax(2).mean(1) + (-scores).softmax(2).mean(1)) / 2
