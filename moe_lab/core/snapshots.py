@@ -107,48 +107,6 @@ def _row(name: str, values: np.ndarray) -> str:
     return f"{name}: {known.mean():.4g}{spread}" + (f" ({known.size} trials)" if known.size < values.size else "")
 
 
-class TrialProgress:
-    """The state of a run from which Snapshots are made, with their attributes. A room adds training and evaluation."""
-
-    def __init__(self, trials: int, measures: Mapping[str, Measure]) -> None:
-        self.step, self.measures = 0, measures
-        self.steps = np.zeros(trials, dtype=np.int64)
-        self.finished, self.diverged = np.zeros(trials, dtype=bool), np.zeros(trials, dtype=bool)
-        self.values: dict[str, np.ndarray] = {}
-
-    def record(self, values: Mapping[str, np.ndarray], trials: np.ndarray | None = None) -> None:
-        """Keeps a copy of measured values, with NaN where a trial has diverged.
-
-        Args:
-          trials: numbers of the trials that were measured, None for all; what is known of the others stays.
-        """
-        trials = np.arange(len(self.finished)) if trials is None else trials
-        for name, value in values.items():
-            if name not in self.values:
-                self.values[name] = np.full((len(self.finished), *np.shape(value)[1:]), np.nan)
-            self.values[name][trials] = value
-            self.values[name][self.diverged] = np.nan
-
-    def snapshot(
-        self,
-        origin: Mapping[str, Any],
-        coords: Mapping[str, Any] | None = None,
-        constants: Mapping[str, np.ndarray] | None = None,
-    ) -> Snapshot:
-        """Copies the present state, and adds values that are the same in every Snapshot."""
-        values = {name: value.copy() for name, value in self.values.items()} | dict(constants or {})
-        return Snapshot(
-            step=self.step,
-            values=values,
-            measures={name: self.measures[name] for name in values},
-            steps=self.steps.copy(),
-            finished=self.finished.copy(),
-            diverged=self.diverged.copy(),
-            coords=coords or {},
-            origin=origin,
-        )
-
-
 @checked
 def collect(run: Iterable[Snapshot]) -> xarray.Dataset:
     """Consumes a run and returns everything recorded, with named axes (step, trial, ...).

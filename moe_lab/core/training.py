@@ -21,7 +21,7 @@ from moe_lab.core.graphs import CapturedStep, on_accelerator
 from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.memory import trials_in_groups
 from moe_lab.core.origins import origin_of
-from moe_lab.core.snapshots import Measure, Snapshot, TrialProgress
+from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.core.trials import device_and_dtype, each_within, in_groups, threads_for
 
 LOOK_EVERY = 32
@@ -147,7 +147,7 @@ def groups_of(run: Any, on_cpu: int) -> list[Sequence[int]]:
 AnyLearner = TypeVar("AnyLearner", bound=Learner)
 
 
-class Training(TrialProgress, Generic[AnyLearner]):
+class Training(Generic[AnyLearner]):
     """The trials of a run in training, group by group.
 
     Args:
@@ -159,7 +159,7 @@ class Training(TrialProgress, Generic[AnyLearner]):
 
     Attributes:
       groups: for each learner, the positions of its trials in the run; those that have left are in none.
-      coords: labels of the axes that the measures name.
+      step, steps, finished, diverged, values: of the next Snapshot.
     """
 
     must_be_finite: Sequence[str] = ("train_loss",)
@@ -180,8 +180,10 @@ class Training(TrialProgress, Generic[AnyLearner]):
             self.learners = list(learners)
         ends = np.cumsum([0, *(len(learner.trials) for learner in self.learners)])
         self.groups = [np.arange(*between) for between in pairwise(ends)]
-        super().__init__(int(ends[-1]), measures)
-        self.step = self.learners[0].done
+        self.measures, self.step = measures, self.learners[0].done
+        self.steps = np.zeros(ends[-1], dtype=np.int64)
+        self.finished, self.diverged = np.zeros(ends[-1], dtype=bool), np.zeros(ends[-1], dtype=bool)
+        self.values: dict[str, np.ndarray] = {}
         if self.step:  # they go on where others ended
             for rows, learner in zip(self.groups, self.learners, strict=True):
                 self._read(rows, learner)
@@ -192,6 +194,7 @@ class Training(TrialProgress, Generic[AnyLearner]):
 
     @property
     def coords(self) -> Mapping[str, Any]:
+        """Labels of the axes that the measures name."""
         return {}
 
     def made_by(self, **about: Any) -> dict[str, Any]:
@@ -205,13 +208,13 @@ class Training(TrialProgress, Generic[AnyLearner]):
     def _snapshots(self) -> Iterator[Snapshot]:
         every = getattr(self.run, "measure_every", 1) if self.run.measure == "every" else 0
         self._record(evaluated=every > 0)
-        yield self.snapshot(self.origin, self.coords, self.constants)
+        yield self._snapshot()
         taken = 0
         while self.step < self.last_step and not self.finished.all():
             taken += 1
             self.advance(min(self.run.record_every, self.last_step - self.step))
             self._record(evaluated=bool(self.finished.all()) or (every > 0 and taken % every == 0))
-            yield self.snapshot(self.origin, self.coords, self.constants)
+            yield self._snapshot()
 
     def advance(self, steps: int) -> None:
         """Takes some steps of all trials that have not ended."""
@@ -283,4 +286,21 @@ class Training(TrialProgress, Generic[AnyLearner]):
             for name in self.must_be_finite:  # the last step may have broken them
                 self.diverged[rows] |= ~np.isfinite(values[name].reshape(len(rows), -1)).all(1)
             self.finished |= self.diverged
-        self.record(values, rows)
+        for name, value in values.items():
+            if name not in self.values:
+                self.values[name] = np.full((len(self.finished), *value.shape[1:]), np.nan)
+            self.values[name][rows] = value  # what is known of the others stays
+            self.values[name][self.diverged] = np.nan
+
+    def _snapshot(self) -> Snapshot:
+        values = {name: value.copy() for name, value in self.values.items()} | self.constants
+        return Snapshot(
+            step=self.step,
+            values=values,
+            measures={name: self.measures[name] for name in values},
+            steps=self.steps.copy(),
+            finished=self.finished.copy(),
+            diverged=self.diverged.copy(),
+            coords=self.coords,
+            origin=self.origin,
+        )
