@@ -127,6 +127,29 @@ class TokenTask(Config):
         """
         return SampleStream(self, trials=trials, seed=seed, split=split, device=device, dtype=dtype).sample(samples)
 
+    def made(self, raw: Float[Tensor, "trials N n_and_1"]) -> TokenSamples:
+        """Makes the samples that raw numbers, uniform in [0, 1), determine: a pure function of them.
+
+        Of the n + 1 numbers of a sample the first determines its class, the second the position of o_1 or o_2, and the
+        others the irrelevant tokens. The one in that position moves to the end; it is overwritten if it is the last.
+        """
+        first, position = raw[..., :1] < 0.5, (raw[..., 1:2] * self.tokens).long()
+        irrelevant = torch.from_numpy(self.irrelevant).to(raw.device)
+        ranks = self._ranks(raw[..., 2:])
+        others = irrelevant[torch.cat((ranks, ranks[..., :1]), dim=2)]  # any in the last place, for now
+        others = torch.cat((others[..., :-1], others.gather(2, position)), dim=2)
+        one, two = self.specific
+        tokens = others.scatter(2, position, torch.where(first, one, two))
+        return TokenSamples(tokens, torch.where(first[..., 0], 1.0, -1.0).to(raw), self.patterns)
+
+    def _ranks(self, uniform: Tensor) -> Tensor:
+        """Returns ranks of irrelevant patterns, 0 being the most frequent."""
+        count = self.patterns - 2
+        if self.zipf == 0:
+            return (uniform * count).long().clamp(max=count - 1)
+        borders = torch.from_numpy(self.frequencies.cumsum()).to(uniform.device)
+        return torch.bucketize(uniform.contiguous(), borders, right=True).clamp(max=count - 1)
+
 
 class SampleStream:
     """An endless stream of samples. Those of trial i depend neither on the other trials nor on the sizes of the calls.
@@ -153,8 +176,6 @@ class SampleStream:
         numbers = list(dict.fromkeys(trials))
         self._streams = [stream(seed, trial, f"{split}/tokens") for trial in numbers]
         self._order = [numbers.index(trial) for trial in trials]
-        self._irrelevant, self._specific = task.irrelevant, np.array(task.specific)
-        self._cumulative = None if task.zipf == 0 else task.frequencies.cumsum()
 
     def sample(self, samples: int) -> TokenSamples:
         """Returns the next samples of every trial.
@@ -163,28 +184,9 @@ class SampleStream:
           ValueError: samples is less than 1.
         """
         require(samples >= 1, "samples (N) must be at least 1", N=samples)
-        parts = [self._sample(generator, samples) for generator in self._streams]
-        tokens = to_device(np.stack([tokens for tokens, _ in parts]), self._device)
-        labels = to_device(np.stack([labels for _, labels in parts]), self._device, self._dtype)
-        if len(self._order) > len(parts):
+        shape = samples, self.task.tokens + 1
+        made = self.task.made(torch.from_numpy(np.stack([random.random(shape) for random in self._streams])))
+        tokens, labels = to_device(made.tokens, self._device), to_device(made.labels, self._device, self._dtype)
+        if len(self._order) > len(self._streams):
             tokens, labels = tokens[self._order], labels[self._order]
         return TokenSamples(tokens, labels, self.task.patterns)
-
-    def _sample(self, generator: np.random.Generator, samples: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns (N, n) tokens and (N,) labels of one trial; every sample uses n + 1 random numbers."""
-        n, rows = self.task.tokens, np.arange(samples)
-        uniform = generator.random((samples, n + 1))
-        first = uniform[:, 0] < 0.5  # class +1
-        position = (uniform[:, 1] * n).astype(np.int64)
-        tokens = np.empty((samples, n), dtype=np.int64)
-        tokens[:, :-1] = self._irrelevant[self._ranks(uniform[:, 2:])]
-        tokens[rows, -1] = tokens[rows, position]  # moves the replaced token to the end; overwritten if it is the last
-        tokens[rows, position] = self._specific[np.where(first, 0, 1)]
-        return tokens, np.where(first, 1.0, -1.0)
-
-    def _ranks(self, uniform: np.ndarray) -> np.ndarray:
-        """Returns ranks of irrelevant patterns, 0 being the most frequent."""
-        last = len(self._irrelevant) - 1
-        if self._cumulative is None:
-            return np.minimum((uniform * (last + 1)).astype(np.int64), last)
-        return np.minimum(np.searchsorted(self._cumulative, uniform, side="right"), last)

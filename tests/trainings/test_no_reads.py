@@ -14,7 +14,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.training import Learner, Training
-from moe_lab.core.trials import drawn
+from moe_lab.core.trials import drawn, stream
+from moe_lab.pruning import TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.specialization import ClusterTask
 from tests.second_device import WAITS
@@ -93,6 +94,16 @@ def test_samples_are_made_of_raw_numbers_without_a_look_at_them(task: ClusterTas
     wanted = task.sample(40, trials=[2, 5], seed=7, dtype=torch.float64)
     compared = pytree.tree_map(torch.equal, *(pytree.tree_leaves(vars_of(one)) for one in (made, wanted)))
     assert compared and all(compared)
+
+
+@pytest.mark.parametrize("zipf", [0.0, 1.2])
+def test_tokens_are_made_of_raw_numbers_without_a_look_at_them(zipf: float) -> None:
+    task = TokenTask(zipf=zipf)
+    raw = torch.stack([torch.from_numpy(stream(7, trial, "train/tokens").random((40, 101))) for trial in (2, 5)])
+    with Reads() as mode:
+        made = task.made(raw)
+    assert not mode.found
+    assert torch.equal(made.tokens, task.sample(40, trials=[2, 5], seed=7).tokens)
 
 
 def vars_of(one: object) -> object:
