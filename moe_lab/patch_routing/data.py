@@ -6,7 +6,8 @@ position; the other patches are class-irrelevant. Class 0 has o_1 and y=+1; clas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, Self
@@ -18,7 +19,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn
 
 ROLES = ("signal", "distractor", "background")
 SIGNAL, DISTRACTOR, BACKGROUND = range(3)
@@ -59,6 +60,11 @@ class PatchSamples:
     def flat(self) -> Float[Tensor, "all_rows d"]:
         """All banks, concatenated."""
         return self.bank.flatten(0, 1)
+
+    def to(self, device: torch.device | str, dtype: torch.dtype) -> PatchSamples:
+        """Moves the samples to a device, their patches in this precision."""
+        parts = {name: getattr(self, name).to(device) for name in INTEGER_PARTS}
+        return PatchSamples(bank=self.bank.to(device, dtype), **parts)
 
     def patches(self) -> Float[Tensor, "trials N n d"]:
         """Returns the patches of every sample. Allocates trials * N * n * d numbers."""
@@ -102,18 +108,23 @@ def joined(trials: Sequence[PatchSamples], one_bank: bool) -> PatchSamples:
 
 
 def shuffled(
-    index: np.ndarray, labels: np.ndarray, roles: np.ndarray, sides: np.ndarray, random: np.random.Generator
-) -> SampleIndices:
-    """Moves the patches of each sample, of which the signal is the first, to random positions."""
-    positions = random.random(index.shape).argsort(axis=1, kind="stable")
-    order = positions.argsort(axis=1, kind="stable")  # inverse permutation: the patch at each position
-    index, roles, sides = (np.take_along_axis(part, order, axis=1) for part in (index, roles, sides))
-    return SampleIndices(index, labels, positions[:, 0], roles, sides)
+    bank: Float[Tensor, "banks rows d"],
+    index: Int[Tensor, "trials N n"],
+    labels: Int[Tensor, "trials N"],
+    roles: Int[Tensor, "trials N n"],
+    sides: Int[Tensor, "trials N n"],
+    uniform: Float[Tensor, "trials N n"],
+) -> PatchSamples:
+    """Moves the patches of each sample, of which the signal is the first, to positions that raw numbers determine."""
+    positions = uniform.sort(dim=2, stable=True).indices
+    order = positions.sort(dim=2, stable=True).indices  # inverse permutation: the patch at each position
+    moved = [part.gather(2, order) for part in (index, roles, sides)]
+    return PatchSamples(bank, moved[0].int(), labels.contiguous(), positions[..., 0], *moved[1:])
 
 
-def _uniform_choice(seed: int, trial: int, purpose: str, shape: tuple[int, ...], count: int) -> np.ndarray:
-    """Uniform integers 0 ... count-1, one random number each, so that fewer samples are a prefix of more samples."""
-    return np.minimum((stream(seed, trial, purpose).random(shape) * count).astype(np.int64), count - 1)
+def one_of(uniform: Tensor, count: int) -> Tensor:
+    """Returns integers 0 ... count-1, one for each number, so that fewer samples are a prefix of more samples."""
+    return (uniform * count).long().clamp(max=count - 1)
 
 
 class PatternTask(Config):
@@ -242,8 +253,16 @@ class PatternTask(Config):
 
     def set_centres(self, trial: int, seed: int) -> np.ndarray:
         """Returns (p, d) the centres of the pattern sets of one trial, unit vectors in float64."""
-        p, c = self.pattern_sets, self.classes
-        sides = self.side_of_sets()
+        return self._centres(drawn(self._of_centres, [trial], seed))[0].numpy()
+
+    @property
+    def _of_centres(self) -> dict[str, Draw]:
+        p, outside = self.pattern_sets, self.dimension - self.classes
+        return {"common": Draw("patterns/common", (p,)), "outside": Draw("patterns/outside", (p, outside), "normal")}
+
+    def _centres(self, raw: Mapping[str, Tensor]) -> Float[Tensor, "trials p d"]:
+        """Makes the centres of the pattern sets that raw numbers determine."""
+        c, sides = self.classes, self.side_of_sets()
         imitates = sides >= 0
         own = np.where(imitates[:, None], self.gap * (np.eye(c)[np.maximum(sides, 0)] - 1 / c), 0.0)
         # The overlap common to all classes is such that no overlap exceeds delta_r, and that the component in the span
@@ -254,13 +273,14 @@ class PatternTask(Config):
             np.maximum(self.delta_r - np.abs(own).max(axis=1), 0.0),
             common_per_length * np.sqrt(0.9025 - np.minimum(own_norm, 0.9) ** 2),
         )
-        overlaps = own + (largest_common * stream(seed, trial, "patterns/common").uniform(-1, 1, p))[:, None]
-        classes = self.class_patterns().numpy()
-        centres = overlaps @ np.linalg.solve(classes @ classes.T, classes)
-        outside = stream(seed, trial, "patterns/outside").standard_normal((p, self.dimension - c))
-        outside *= np.sqrt(1 - (centres**2).sum(axis=1, keepdims=True)) / np.linalg.norm(outside, axis=1, keepdims=True)
-        centres[:, c:] = outside
-        return centres
+        classes = self.class_patterns().numpy()[:, :c]
+        basis = np.linalg.solve(classes @ classes.T, classes)  # of vectors with given overlaps
+        like = raw["common"]
+        common = torch.from_numpy(largest_common).to(like) * (2 * like - 1)
+        inside = (torch.from_numpy(own).to(like) + common[..., None]) @ torch.from_numpy(basis).to(like)
+        left = 1 - inside.square().sum(2, keepdim=True)
+        outside = raw["outside"] * (left.sqrt() / torch.linalg.vector_norm(raw["outside"], dim=2, keepdim=True))
+        return torch.cat((inside, outside), dim=2)
 
     def sample(
         self,
@@ -278,65 +298,78 @@ class PatternTask(Config):
           ValueError: samples is not a positive multiple of the number of classes.
         """
         check_balance(samples, self.classes)
-        banks, indices = zip(*(self._sample_trial(samples, trial, seed, split) for trial in trials), strict=True)
-        return stack(np.stack(banks), indices, torch.device(device), dtype)
+        made = [self.made(drawn(self.draws(samples, split), [trial], seed), split) for trial in trials]
+        return joined([one.to(device, dtype) for one in made], one_bank=False)
 
-    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[np.ndarray, SampleIndices]:
-        """Generates the patches of one trial, (N n, d), and their arrangement in samples."""
-        n, d, c = self.patches, self.dimension, self.classes
-        labels = np.arange(samples) % c
-        sets, roles, sides = self._pattern_sets_of(labels, trial, seed, split)
-
-        patches = self.set_centres(trial, seed)[sets]
-        patches[..., c:] = self._inside_ball(patches[..., c:], stream(seed, trial, f"{split}/ball"))
-        patches[:, 0] = self.class_patterns().numpy()[labels]
+    def draws(self, samples: int, split: Split) -> dict[str, Draw]:
+        """Returns the raw numbers of a trial: a stream for each part, so that fewer samples are a prefix of more."""
+        n, d = self.patches, self.dimension
+        wanted = self._of_centres | {
+            "sets": Draw(f"{split}/sets", (samples, n)),
+            "ball": Draw(f"{split}/ball", (samples, n, d - self.classes)),
+            "places": Draw(f"{split}/places", (samples, n)),
+        }
         if self.noise:
-            patches += stream(seed, trial, f"{split}/noise").standard_normal(patches.shape) * (self.noise / np.sqrt(d))
+            wanted["noise"] = Draw(f"{split}/noise", (samples, n, d), "normal")
+        if self.spurious:
+            wanted |= {name: Draw(f"{split}/{name}", (samples,)) for name in ("told", "spurious")}
+        if self.distractors:
+            wanted["side"] = Draw(f"{split}/side", (samples,))
+            wanted["distractors"] = Draw(f"{split}/distractors", (samples, self.distractors))
+        return wanted
 
-        index = np.arange(samples * n).reshape(samples, n)
-        arranged = shuffled(index, labels, roles, sides, stream(seed, trial, f"{split}/places"))
-        return patches.reshape(samples * n, d), arranged
+    def made(self, raw: Mapping[str, Tensor], split: Split) -> PatchSamples:
+        """Makes the samples that raw numbers (trial, ...) determine, a pure function of them; training differs."""
+        centres, places = self._centres(raw), raw["places"]
+        (trials, samples, n), d = places.shape, self.dimension
+        labels = (torch.arange(samples, device=places.device) % self.classes).expand(trials, -1)
+        sets, roles, sides = self._pattern_sets_of(labels, raw, split)
+        around = centres.gather(1, sets.flatten(1)[..., None].expand(-1, -1, d)).view(trials, samples, n, d)
+        inside, outside = around.split((self.classes, d - self.classes), dim=3)
+        patches = torch.cat((inside, self._inside_ball(outside, raw["ball"])), dim=3)
+        own = self.class_patterns().to(places)[labels]
+        patches = torch.cat((own[:, :, None], patches[:, :, 1:]), dim=2)
+        if self.noise:
+            patches = patches + raw["noise"] * (self.noise / math.sqrt(d))
+        index = torch.arange(samples * n, device=places.device).view(samples, n).expand(trials, -1, -1)
+        return shuffled(patches.flatten(1, 2), index, labels, roles, sides, places)
 
     def _pattern_sets_of(
-        self, labels: np.ndarray, trial: int, seed: int, split: Split
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        self, labels: Int[Tensor, "trials N"], raw: Mapping[str, Tensor], split: Split
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Chooses each patch's pattern set before shuffling: signal (its set is ignored), distractors, background.
 
         Returns:
-          sets, roles, sides: each (N, n).
+          sets, roles, sides: each (trials, N, n).
         """
-        shape, distractors = (len(labels), self.patches), slice(1, self.distractors + 1)
         set_sides = self.side_of_sets()
-        neutral = np.flatnonzero(set_sides < 0)
-        sets = neutral[_uniform_choice(seed, trial, f"{split}/sets", shape, len(neutral))]
+        neutral = torch.from_numpy(np.flatnonzero(set_sides < 0)).to(labels.device)
+        sets = neutral[one_of(raw["sets"], len(neutral))]
         if self.spurious:
-            told = stream(seed, trial, f"{split}/told").random(len(labels)) < self.spurious
-            anyone = _uniform_choice(seed, trial, f"{split}/spurious", (len(labels),), self.classes)
-            sets[:, -1] = neutral[np.where(told & (split == "train"), labels, anyone)]
-        roles, sides = np.full(shape, BACKGROUND), np.full(shape, -1)
+            anyone = one_of(raw["spurious"], self.classes)
+            told = torch.where(raw["told"] < self.spurious, labels, anyone) if split == "train" else anyone
+            sets = torch.cat((sets[..., :-1], neutral[told][..., None]), dim=2)
+        roles, sides = torch.full_like(sets, BACKGROUND), torch.full_like(sets, -1)
         if self.distractors and (set_sides >= 0).any():
-            sets_per_class = int((set_sides == 0).sum())
-            side = _uniform_choice(seed, trial, f"{split}/side", (len(labels),), self.classes)[:, None]
-            chosen = _uniform_choice(
-                seed, trial, f"{split}/distractors", (len(labels), self.distractors), sets_per_class
-            )
-            sets[:, distractors] = side * sets_per_class + chosen
-            roles[:, distractors], sides[:, distractors] = DISTRACTOR, side
-        roles[:, 0], sides[:, 0] = SIGNAL, labels
-        return sets, roles, sides
+            many, of_class = self.distractors, int((set_sides == 0).sum())
+            side = one_of(raw["side"], self.classes)[..., None]
+            chosen = side * of_class + one_of(raw["distractors"], of_class)
+            sets = torch.cat((sets[..., :1], chosen, sets[..., 1 + many :]), dim=2)
+            imitating = side.expand_as(chosen)
+            sides = torch.cat((sides[..., :1], imitating, sides[..., 1 + many :]), dim=2)
+            roles = torch.cat((roles[..., :1], torch.full_like(chosen, DISTRACTOR), roles[..., 1 + many :]), dim=2)
+        roles = torch.cat((torch.full_like(roles[..., :1], SIGNAL), roles[..., 1:]), dim=2)
+        return sets, roles, torch.cat((labels[..., None], sides[..., 1:]), dim=2)
 
-    def _inside_ball(self, outside: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    def _inside_ball(self, outside: Tensor, uniform: Tensor) -> Tensor:
         """Moves patterns within the ball of their set, of diameter sqrt((1 - delta_r^2) / (d p^2)).
 
         Norms and the overlaps with the class patterns do not change.
         """
-        radius = 0.5 * np.sqrt((1 - self.delta_r**2) / (self.dimension * self.pattern_sets**2))
-        moved = generator.uniform(-1, 1, outside.shape)
-        moved *= radius / np.sqrt(outside.shape[-1])
-        moved += outside
-        shrinkage = np.einsum("...d,...d->...", outside, outside) / np.einsum("...d,...d->...", moved, moved)
-        moved *= np.sqrt(shrinkage)[..., None]
-        return moved
+        radius = 0.5 * math.sqrt((1 - self.delta_r**2) / (self.dimension * self.pattern_sets**2))
+        moved = outside + (2 * uniform - 1) * (radius / math.sqrt(outside.shape[-1]))
+        shrinkage = outside.square().sum(-1, keepdim=True) / moved.square().sum(-1, keepdim=True)
+        return moved * shrinkage.sqrt()
 
 
 def check_balance(samples: int, classes: int, *, name: str = "samples", symbol: str = "N") -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Literal, Self
@@ -15,16 +15,16 @@ from pydantic import field_validator, model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn, stream
 from moe_lab.patch_routing.data import (
     BACKGROUND,
     SIGNAL,
     PatchSamples,
-    SampleIndices,
     Split,
     check_balance,
+    joined,
+    one_of,
     shuffled,
-    stack,
 )
 
 TEST_EVERY = 4  # without an official split, every fourth image of a digit is a test image
@@ -125,40 +125,44 @@ class DigitTask(Config):
           ValueError: samples is not a positive multiple of the number of classes.
         """
         check_balance(samples, self.classes)
-        indices = [self._sample_trial(samples, trial, seed, split) for trial in trials]
-        pixels = self._images.pixels
+        made = [self.made(drawn(self.draws(samples, split), [trial], seed), split) for trial in trials]
+        together = joined(made, one_bank=True)
         if not self.noise:
-            return stack(pixels[None], indices, torch.device(device), dtype)
-        rows, dimension = indices[0].index.size, pixels.shape[1]
-        bank = torch.empty(len(indices), rows, dimension, dtype=dtype)
-        for own, trial, sampled in zip(bank, trials, indices, strict=True):
-            noise = _noise(seed, trial, f"{split}/noise", rows, dimension) * (self.noise / np.sqrt(dimension))
-            noise += pixels[sampled.index.ravel()]
+            return together.to(device, dtype)
+        pixels, rows = self._images.pixels, samples * self.patches
+        bank = torch.empty(len(made), rows, pixels.shape[1], dtype=dtype)
+        for own, trial, one in zip(bank, trials, made, strict=True):
+            noise = _noise(seed, trial, f"{split}/noise", *own.shape) * (self.noise / np.sqrt(pixels.shape[1]))
+            noise += pixels[one.index.numpy().ravel()]
             own.copy_(torch.from_numpy(noise))
-            # Each patch has its own noise, even where two show the same image, and so its own row:
-            sampled.index = np.arange(rows).reshape(sampled.index.shape)
-        return stack(bank, indices, torch.device(device), dtype)
+        # Each patch has its own noise, even where two show the same image, and so its own row:
+        index = torch.arange(rows, dtype=torch.int32).view(samples, self.patches).repeat(len(made), 1, 1)
+        return replace(together, bank=bank, index=index).to(device, dtype)
 
-    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> SampleIndices:
-        """Chooses the images of one trial's samples and their positions."""
-        images = self._images
-        pool = self._pool(split)
-        labels = np.arange(samples) % self.classes
-        uniform = stream(seed, trial, f"{split}/images").random((samples, self.patches))
+    def draws(self, samples: int, split: Split) -> dict[str, Draw]:
+        """Returns the raw numbers of a trial, but for its noise."""
+        return {name: Draw(f"{split}/{name}", (samples, self.patches)) for name in ("images", "places")}
 
+    def made(self, raw: Mapping[str, Tensor], split: Split) -> PatchSamples:
+        """Chooses images and their positions as raw numbers (trial, N, n) determine, without noise."""
+        images, pool, uniform = self._images, self._pool(split), raw["images"]
         irrelevant = pool[~np.isin(images.labels[pool], self.digits)]
         available = sorted(set(images.labels[pool].tolist()))
         rule = f"the {split} images must include every digit of the task and at least one other"
         complete = len(irrelevant) > 0 and set(self.digits) <= set(available)
         require(complete, rule, digits=self.digits, available=available)
-        index = irrelevant[(uniform * len(irrelevant)).astype(np.int64)]
-        for label, digit in enumerate(self.digits):
-            relevant = pool[images.labels[pool] == digit]
-            rows = labels == label
-            index[rows, 0] = relevant[(uniform[rows, 0] * len(relevant)).astype(np.int64)]
-        roles, sides = np.full(index.shape, BACKGROUND), np.full(index.shape, -1)
-        roles[:, 0], sides[:, 0] = SIGNAL, labels
-        return shuffled(index, labels, roles, sides, stream(seed, trial, f"{split}/places"))
+
+        def chosen(among: np.ndarray, numbers: Tensor) -> Tensor:
+            return torch.from_numpy(among).to(numbers.device)[one_of(numbers, len(among))]
+
+        trials, samples, _ = uniform.shape
+        labels = (torch.arange(samples, device=uniform.device) % self.classes).expand(trials, -1)
+        of_digits = [chosen(pool[images.labels[pool] == digit], uniform[..., 0]) for digit in self.digits]
+        own = torch.stack(of_digits, dim=2).gather(2, labels[..., None])
+        index = torch.cat((own, chosen(irrelevant, uniform[..., 1:])), dim=2)
+        roles, sides = torch.full_like(index, BACKGROUND), torch.full_like(index, -1)
+        roles[..., 0], sides[..., 0] = SIGNAL, labels
+        return shuffled(torch.from_numpy(images.pixels)[None], index, labels, roles, sides, raw["places"])
 
     def _pool(self, split: Split) -> np.ndarray:
         """The images that may occur in training or in test samples."""

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.training import Learner, Training
 from moe_lab.core.trials import drawn, stream
+from moe_lab.patch_routing import DigitTask, PatternTask
 from moe_lab.pruning import TokenTask
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.specialization import ClusterTask
@@ -94,6 +95,23 @@ def test_samples_are_made_of_raw_numbers_without_a_look_at_them(task: ClusterTas
     wanted = task.sample(40, trials=[2, 5], seed=7, dtype=torch.float64)
     compared = pytree.tree_map(torch.equal, *(pytree.tree_leaves(vars_of(one)) for one in (made, wanted)))
     assert compared and all(compared)
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize(
+    "task",
+    [PatternTask(), PatternTask(spurious=0.7, classes=4, distractors=2, noise=0), DigitTask()],
+    ids=["patterns", "spurious patterns", "digits"],
+)
+def test_patches_are_made_of_raw_numbers_without_a_look_at_them(task: PatternTask | DigitTask, split: Any) -> None:
+    raw = drawn(task.draws(40, split), [2, 5], 7)
+    with Reads() as mode:
+        made = task.made(raw, split)
+    assert not mode.found
+    wanted = task.sample(40, trials=[2, 5], seed=7, split=split, dtype=torch.float64)
+    torch.testing.assert_close(made.patches(), wanted.patches(), rtol=1e-12, atol=1e-14)
+    assert torch.equal(made.signal, wanted.signal) and torch.equal(made.labels, wanted.labels)
+    assert torch.equal(made.roles, wanted.roles) and torch.equal(made.sides, wanted.sides)
 
 
 @pytest.mark.parametrize("zipf", [0.0, 1.2])
