@@ -21,7 +21,7 @@ from moe_lab.core.arrays import (
 )
 from moe_lab.core.config import knob, require
 from moe_lab.core.numbers import integer_array
-from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, PatchSamples, SampleIndices, Split, check_balance, stack
+from moe_lab.patch_routing.data import BACKGROUND, SIGNAL, PatchSamples, Split, check_balance, joined
 
 
 class ArrayTask(ArrayConfig):
@@ -139,26 +139,25 @@ class ArrayTask(ArrayConfig):
         """
         check_balance(samples, self.classes)
         self.check(samples, split)
-        bank = torch.empty(len(trials), samples * self.patches, self.dimension, dtype=dtype, device="cpu")
-        indices = []
-        for trial, own in zip(trials, bank, strict=True):
+        made = []
+        for trial in trials:
             trained, tested = self.divided(trial, seed)
             chosen = self._in_turn(samples, tested if split == "test" else trained)
-            own.copy_(torch.from_numpy(self.in_unit(chosen, trained)).flatten(0, 1))
-            indices.append(self._indices(chosen))
-        return stack(bank, indices, torch.device(device), dtype)
+            made.append(self._samples(chosen, trained).to("cpu", dtype))
+        return joined(made, one_bank=False).to(device, dtype)
 
     def _in_turn(self, samples: int, numbers: np.ndarray) -> np.ndarray:
         """The first of the samples with these numbers, the classes in turn."""
         each = samples // self.classes
         return np.stack([numbers[self.y[numbers] == label][:each] for label in range(self.classes)], axis=1).ravel()
 
-    def _indices(self, chosen: np.ndarray) -> SampleIndices:
-        """The samples of a trial, whose bank holds their patches one after another."""
+    def _samples(self, chosen: np.ndarray, trained: np.ndarray) -> PatchSamples:
+        """The samples of a trial with these numbers, whose bank holds their patches one after another."""
         count, labels = len(chosen), self.y[chosen]
-        index = np.arange(count * self.patches).reshape(count, self.patches)
+        index = np.arange(count * self.patches, dtype=np.int32).reshape(count, self.patches)
         signal = np.zeros(count, dtype=np.int64) if self.signal is None else self.signal[chosen]
         roles, sides = np.full(index.shape, BACKGROUND), np.full(index.shape, -1)
         if self.signal is not None:
             roles[np.arange(count), signal], sides[np.arange(count), signal] = SIGNAL, labels
-        return SampleIndices(index, labels, signal, roles, sides)
+        bank = self.in_unit(chosen, trained).reshape(count * self.patches, -1)
+        return PatchSamples(*(torch.from_numpy(part)[None] for part in (bank, index, labels, signal, roles, sides)))

@@ -71,32 +71,6 @@ class PatchSamples:
         return torch.nn.functional.embedding(self.rows, self.flat)
 
 
-@dataclass
-class SampleIndices:
-    """The samples of one trial as NumPy arrays, with the meaning that they have in `PatchSamples`."""
-
-    index: np.ndarray
-    labels: np.ndarray
-    signal: np.ndarray
-    roles: np.ndarray
-    sides: np.ndarray
-
-
-def stack(
-    bank: np.ndarray | Tensor, trials: Sequence[SampleIndices], device: torch.device, dtype: torch.dtype
-) -> PatchSamples:
-    """Stacks the samples of several trials and moves them to a device."""
-
-    def integers(name: str) -> Tensor:
-        stacked = np.stack([getattr(trial, name) for trial in trials])
-        return torch.as_tensor(stacked, device=device, dtype=torch.int32 if name == "index" else torch.int64)
-
-    return PatchSamples(
-        bank=torch.as_tensor(bank, device=device, dtype=dtype),
-        **{name: integers(name) for name in INTEGER_PARTS},
-    )
-
-
 def joined(trials: Sequence[PatchSamples], one_bank: bool) -> PatchSamples:
     """Joins the samples of single trials, as if drawn together.
 
