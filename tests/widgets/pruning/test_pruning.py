@@ -122,7 +122,7 @@ def test_divergence_is_said_and_leaves_a_picture(make: Make) -> None:
 
 def test_code_is_short_where_values_are_the_defaults() -> None:
     lines = code(DEFAULTS).splitlines()
-    assert lines[0] == "from moe_lab.pruning import Run, TokenMoE, TokenTask, fine_tune"
+    assert lines[0] == "from moe_lab.pruning import TokenMoE, TokenRun, TokenTask, fine_tune"
     assert "run = TokenRun(model=TokenMoE(), task=TokenTask(), test_samples=200)" in lines
     assert "kept = tuned.kept('router-norm-change', 0.8)" in lines
     for start in ("planted", "random", "pre-trained"):
