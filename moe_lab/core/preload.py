@@ -22,5 +22,9 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def _load() -> None:
-    for name in NEEDED:
-        importlib.import_module(name)
+    try:
+        for name in NEEDED:
+            importlib.import_module(name)
+    except RuntimeError as error:
+        if "shutdown" not in str(error):  # of a kernel that is closed meanwhile, where threads cannot begin any more
+            raise

@@ -19,6 +19,7 @@ from moe_lab_papers.pruning2024 import vmoe
 from moe_lab_papers.pruning2024.vmoe import VMoE, routing
 from moe_lab_papers.pruning2024.vmoe.digits import Labelled
 from moe_lab_papers.pruning2024.vmoe.prunings import Prunings
+from moe_lab_papers.pruning2024.vmoe.training import schedule
 from tests.vmoe.test_vmoe import E3, SMALL, images_of, logits, model_of
 
 KEPT = {"v-moe": {0: (0, 2, 5), 2: (1, 2, 3, 4)}, "e3": {0: (0, 2, 3, 5), 2: (0, 1, 3, 4)}}
@@ -256,6 +257,18 @@ def test_costs_are_counted_without_a_measurement() -> None:
     assert counted["milliseconds"].sizes["repeat"] == 0
     for name in ("parameters", "bytes", "operations"):
         assert counted[name].equals(measured[name])
+
+
+def test_the_first_step_of_sgd_is_its_rate_times_the_gradient_and_rates_warm_up(folder: Path) -> None:
+    """With a tenth of the rate in the first of ten steps of a warm-up, and three tenths in the third."""
+    start, far = vmoe.pretrained(SHORT, folder), []
+    for warm_up in (10, 1):
+        run = vmoe.DigitRun(steps=1, warm_up=warm_up, batch=25, test_images=50, momentum=0.0, record_every=1)
+        tuned = vmoe.fine_tune(start, run)
+        pairs = zip(tuned.parameters(), start.parameters(), strict=True)
+        far.append(sum(float((a - b).square().sum()) for a, b in pairs) ** 0.5)
+    assert far[0] == pytest.approx(0.1 * far[1], rel=1e-3)
+    assert [schedule(step, 20, 10) for step in (0, 2, 9, 15)] == pytest.approx([0.1, 0.3, 1.0, 0.5])
 
 
 def test_the_change_of_norm_is_that_of_the_routers(folder: Path) -> None:

@@ -41,14 +41,14 @@ class TestWhatIsYielded:
         np.testing.assert_allclose(abs(regressors), abs(first.regressors), atol=1e-12)
         np.testing.assert_allclose(last.regressor_error, first.regressor_error, atol=1e-12)
 
-    def test_one_step_is_rate_times_the_clipped_gradient(self):
-        run = LossRun(
-            model=L4Loss(steps=1, clip=0.5, rate=0.1, cosine=False), task=TASK, **(SMALL | {"record_every": 1})
-        )
-        first, last = descend(run.model, TASK, **(SMALL | {"record_every": 1}))
-        moved = np.linalg.norm((last["rows"] - first["rows"]).reshape(3, -1), axis=1)
-        assert (first["slope"] > 0.5).all()
-        np.testing.assert_allclose(moved, 0.05)
+    @pytest.mark.parametrize(("cosine", "rates"), [(False, [0.1, 0.1, 0.1]), (True, [0.1, 0.075, 0.025])])
+    def test_each_step_is_its_rate_times_the_clipped_gradient(self, cosine, rates):
+        model = L4Loss(steps=3, clip=0.5, rate=0.1, cosine=cosine)
+        snapshots = list(descend(model, TASK, **(SMALL | {"record_every": 1})))
+        for before, after, rate in zip(snapshots, snapshots[1:], rates, strict=False):
+            moved = np.linalg.norm((after["rows"] - before["rows"]).reshape(3, -1), axis=1)
+            assert (before["slope"] > 0.5).all()
+            np.testing.assert_allclose(moved, 0.5 * rate)
 
     def test_the_loss_is_that_of_the_batch_that_comes_next(self):
         run = LossRun(model=L2Loss(steps=2), task=TASK, **(SMALL | {"record_every": 1}))
