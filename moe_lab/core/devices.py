@@ -20,14 +20,12 @@ from moe_lab.core.errors import OperationError
 
 AUTO, CPU, GPU = "auto", "cpu", "cuda"
 WORTH_A_GPU = 10_000_000
-"""Numbers that a step must touch (`RunConfig.numbers_per_step`) for "auto" to be the GPU. Reasoned, not measured: no
-GPU has run this code yet.
+"""Numbers that a step must touch (`RunConfig.numbers_per_step`) for "auto" to be the GPU.
 
-A step of the rooms is 40 to 60 kernels. Replayed as a captured graph (graphs.py), each takes a GPU a few microseconds
-however little it does: .2 to .3 ms a step. One thread of a CPU takes .3 to 1 ns for a number (the steps of
-benchmarks/RESULTS.md), so that both take equally long at some hundred thousand numbers. But before its first step a GPU
-loads kernels and captures, for about a second. At ten million numbers a step takes the CPU 3 to 10 ms, and a run of
-some hundred steps has made up for that; below, a CPU is soon enough done."""
+Measured on an H100 beside one thread of its machine, with loaded kernels (benchmarks/RESULTS.md): both take equally
+long at some hundred thousand numbers, and at ten million the GPU is 2 to 15 times faster. But the first run of a
+process loads kernels and captures, for one to two seconds. At ten million numbers a run of some hundred steps has
+made up for that; below, a CPU is soon enough done."""
 NO_GPU = "this machine has no GPU that torch can use (CUDA)"
 MPS_NOT_OFFERED = (
     "this machine's Apple GPU (MPS) is not offered in a Lab: steps are captured as graphs on CUDA alone, and MPS lacks "
