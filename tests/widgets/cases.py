@@ -16,7 +16,7 @@ import moe_lab_widgets
 from moe_lab.recovery.gridlock.training import MEASURES
 from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
-from moe_lab_widgets.engine.declared import Declaration
+from moe_lab_widgets.engine.declaration import Declaration
 from moe_lab_widgets.labs import balance, landscape, patch_map
 from moe_lab_widgets.labs import gridlock_record as gridlock
 from moe_lab_widgets.labs import phase_transition as phase

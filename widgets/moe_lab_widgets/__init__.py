@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from moe_lab_widgets.by_hand.table import RoutingTable
     from moe_lab_widgets.drawing.panel import Panel
     from moe_lab_widgets.drawing.picture import Picture
-    from moe_lab_widgets.engine.declared import lab, slider
-    from moe_lab_widgets.engine.definition import Story
     from moe_lab_widgets.engine.knobs import LabKnob, config_from, offer
     from moe_lab_widgets.engine.lab import Lab
+    from moe_lab_widgets.engine.make import lab, slider
     from moe_lab_widgets.engine.now import Now
+    from moe_lab_widgets.engine.story import Story
     from moe_lab_widgets.playing import play
     from moe_lab_widgets.prediction import predict
 
 _HOMES = {
     "Lab": "engine.lab",
-    "lab": "engine.declared",
-    "slider": "engine.declared",
+    "lab": "engine.make",
+    "slider": "engine.make",
     "Now": "engine.now",
     "Panel": "drawing.panel",
-    "Story": "engine.definition",
+    "Story": "engine.story",
     "LabKnob": "engine.knobs",
     "offer": "engine.knobs",
     "config_from": "engine.knobs",

@@ -18,7 +18,6 @@ from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
 from moe_lab_widgets import Lab, LabKnob, Story, offer
 from moe_lab_widgets.engine import board
-from moe_lab_widgets.engine.declared import Declared
 from tests.widgets.engine.tiny import PARTS, Blobs, TinyLab, tiny
 from tests.widgets.labs import tooltip
 
@@ -64,13 +63,13 @@ RuledLab = tiny(
 
 
 @pytest.fixture
-def lab() -> Iterator[Declared]:
+def lab() -> Iterator[Lab]:
     made = RuledLab(playing=False)
     yield made
     made.close()
 
 
-def test_a_knob_without_effect_is_greyed_out(lab: Declared) -> None:
+def test_a_knob_without_effect_is_greyed_out(lab: Lab) -> None:
     assert not lab.controls.knobs["gap"].disabled
     lab.controls.knobs["kind"].value = "hard"
     assert lab.controls.knobs["gap"].disabled
@@ -92,7 +91,7 @@ def test_values_that_do_not_fit_are_refused_before_anything_is_made() -> None:
             RuledLab(playing=False, **values)
 
 
-def test_a_knob_at_its_default_follows_the_user_and_another_stays(lab: Declared) -> None:
+def test_a_knob_at_its_default_follows_the_user_and_another_stays(lab: Lab) -> None:
     lab.controls.knobs["kind"].value = "hard"
     assert lab.values["epochs"] == lab.controls.knobs["epochs"].value == 40
     lab.controls.knobs["epochs"].value = 10
@@ -109,7 +108,7 @@ def test_initial_values_left_out_follow_those_that_are_given() -> None:
         made.close()
 
 
-def test_a_knob_is_held_back_by_another(lab: Declared) -> None:
+def test_a_knob_is_held_back_by_another(lab: Lab) -> None:
     lab.controls.knobs["shown"].value = 3
     lab.controls.knobs["most"].value = 2
     assert lab.values["shown"] == lab.controls.knobs["shown"].value == 2
@@ -119,9 +118,7 @@ def test_a_knob_is_held_back_by_another(lab: Declared) -> None:
     assert lab.values["shown"] == 1 and lab.controls.knobs["shown"].disabled
 
 
-def test_a_slider_goes_to_the_nearest_value_that_fits_and_says_why(
-    lab: Declared, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slider_goes_to_the_nearest_value_that_fits_and_says_why(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Divisors of 80 samples on the slider of epochs (10, 20, ... 200) are 10, 20, 40 and 80."""
     epochs, late = lab.controls.knobs["epochs"], [0.0]
     clock = SimpleNamespace(**{**vars(time), "monotonic": lambda: time.monotonic() + late[0]})
@@ -147,7 +144,7 @@ def test_a_slider_goes_to_the_nearest_value_that_fits_and_says_why(
     assert gap.value == lab.values["gap"] == 3.0 and lab.wait(30) and lab.error is None
 
 
-def test_what_code_sets_is_refused_and_a_slider_leads_out(lab: Declared) -> None:
+def test_what_code_sets_is_refused_and_a_slider_leads_out(lab: Lab) -> None:
     lab.set(epochs=30)
     assert lab.values["epochs"] == 30, "set does what it says"
     lab.controls.knobs["gap"].value = 1.0

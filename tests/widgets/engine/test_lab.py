@@ -26,7 +26,7 @@ from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab_widgets import config_from, offer
 from moe_lab_widgets import lab as declare
 from moe_lab_widgets.engine import runner
-from moe_lab_widgets.engine.declared import Declared
+from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.engine.now import ONLY
 from tests.helpers.living import living_widgets
 from tests.helpers.page import tell
@@ -37,7 +37,7 @@ FAST = "as fast as it trains"
 
 
 @pytest.fixture
-def lab() -> Iterator[Declared]:
+def lab() -> Iterator[Lab]:
     """A Lab at full speed whose first run has ended."""
     made = TinyLab()
     made.controls.speed.value = FAST
@@ -54,7 +54,7 @@ def _runners() -> int:
     return sum(type(one) is runner.Runner for one in gc.get_objects())
 
 
-def _waits(lab: Declared) -> bool:
+def _waits(lab: Lab) -> bool:
     """Whether a Lab says that it holds until it is on screen."""
     return "waiting until it is on screen" in lab.controls.status.value
 
@@ -66,19 +66,19 @@ def _until(holds: Any, seconds: float = 60) -> None:
         time.sleep(0.005)
 
 
-def _restart(lab: Declared, **values: Any) -> None:
+def _restart(lab: Lab, **values: Any) -> None:
     """Sets values and waits for the first frame of their run."""
     before = lab.record
     lab.set(**values)
     _until(lambda: lab.record is not before)
 
 
-def _expected(lab: Declared) -> dict[str, np.ndarray]:
+def _expected(lab: Lab) -> dict[str, np.ndarray]:
     """The last values of the same run, trained here without a Lab."""
     return dict(list(train(config_from(Blobs, lab.values), seed=lab.values["seed"]))[-1].values)
 
 
-def _check_state(lab: Declared) -> None:
+def _check_state(lab: Lab) -> None:
     """After a finished run: records, picture and texts belong to the values that the sliders show."""
     assert lab.finished and lab.error is None
     values = lab.values
@@ -98,7 +98,7 @@ def _check_state(lab: Declared) -> None:
 # ---- declaration ----
 
 
-def test_sliders_come_from_the_declared_knobs(lab: Declared) -> None:
+def test_sliders_come_from_the_declared_knobs(lab: Lab) -> None:
     slider = lab.controls.knobs["samples"]
     assert isinstance(slider, ipywidgets.IntSlider)
     assert (slider.min, slider.max, slider.step, slider.value) == (10, 200, 10, 80)
@@ -134,14 +134,14 @@ def test_a_lab_must_say_what_it_runs() -> None:
 # ---- knobs ----
 
 
-def test_a_value_that_comes_back_rounded_does_not_restart(lab: Declared) -> None:
+def test_a_value_that_comes_back_rounded_does_not_restart(lab: Lab) -> None:
     records = lab.records
     lab.controls.knobs["gap"].value = 2.0000000000000004
     lab.wait(120)
     assert lab.records[0] is records[0]
 
 
-def test_a_drag_while_training_ends_on_its_last_value(lab: Declared) -> None:
+def test_a_drag_while_training_ends_on_its_last_value(lab: Lab) -> None:
     _restart(lab, delay=5.0, epochs=200)
     _until(lambda: len(lab.records) > 3)
     starts = []
@@ -157,7 +157,7 @@ def test_a_drag_while_training_ends_on_its_last_value(lab: Declared) -> None:
     _check_state(lab)
 
 
-def test_knobs_set_from_many_threads(lab: Declared) -> None:
+def test_knobs_set_from_many_threads(lab: Lab) -> None:
     def move(offset: int) -> None:
         for i in range(20):
             lab.controls.knobs["gap"].value = round(0.1 * ((i * 7 + offset) % 40), 1)
@@ -172,7 +172,7 @@ def test_knobs_set_from_many_threads(lab: Declared) -> None:
     _check_state(lab)
 
 
-def test_set_moves_several_knobs_and_starts_one_run(lab: Declared) -> None:
+def test_set_moves_several_knobs_and_starts_one_run(lab: Lab) -> None:
     lab.set(gap=1.0, samples=40, seed=2)
     lab.wait(120)
     assert (lab.values["gap"], lab.values["samples"], lab.values["seed"]) == (1.0, 40, 2)
@@ -191,7 +191,7 @@ def _refused(call: Callable[..., Any], *given: Any, **named: Any) -> str:
     return sentence
 
 
-def test_wrong_arguments_are_refused_in_short_sentences(lab: Declared) -> None:
+def test_wrong_arguments_are_refused_in_short_sentences(lab: Lab) -> None:
     for call, value in itertools.product((lab.scrub, lab.wait, lab.recording, lab.link), ("x", [], Strange(), b"1")):
         if (call, value) != (lab.link, "x"):
             assert " must be " in _refused(call, value)
@@ -212,7 +212,7 @@ def test_wrong_arguments_are_refused_in_short_sentences(lab: Declared) -> None:
 # ---- errors ----
 
 
-def test_many_diverged_trials_are_counted_and_few_are_named(lab: Declared) -> None:
+def test_many_diverged_trials_are_counted_and_few_are_named(lab: Lab) -> None:
     for lost, words in (([1, 3], "in trials 2, 4:"), ([5], "in trial 6:"), (list(range(13)), "in 13 of 40 trials:")):
         diverged = np.zeros(40, dtype=bool)
         diverged[lost] = True
@@ -220,7 +220,7 @@ def test_many_diverged_trials_are_counted_and_few_are_named(lab: Declared) -> No
         assert words in lab.trouble(dataclasses.replace(lab.record, shots={ONLY: (shot,)}))
 
 
-def test_a_crash_in_the_middle_is_said_and_forgotten_after_the_next_move(lab: Declared) -> None:
+def test_a_crash_in_the_middle_is_said_and_forgotten_after_the_next_move(lab: Lab) -> None:
     lab.set(trouble="error")
     with pytest.raises(OSError, match="the disk is on fire"):
         lab.wait(120)
@@ -231,7 +231,7 @@ def test_a_crash_in_the_middle_is_said_and_forgotten_after_the_next_move(lab: De
     _check_state(lab)
 
 
-def test_an_error_while_drawing_or_captioning_is_said(lab: Declared) -> None:
+def test_an_error_while_drawing_or_captioning_is_said(lab: Lab) -> None:
     lab.caption = lambda record: 1 / 0  # type: ignore[method-assign, assignment, return-value]
     lab.reset()
     with pytest.raises(ZeroDivisionError):
@@ -243,7 +243,7 @@ def test_an_error_while_drawing_or_captioning_is_said(lab: Declared) -> None:
     _check_state(lab)
 
 
-def test_texts_are_escaped(lab: Declared) -> None:
+def test_texts_are_escaped(lab: Lab) -> None:
     lab.controls.warn("a < b & <script>")
     assert "a &lt; b &amp; &lt;script&gt;" in lab.controls.message.value
 
@@ -251,7 +251,7 @@ def test_texts_are_escaped(lab: Declared) -> None:
 # ---- play, step, reset ----
 
 
-def test_pause_step_play(lab: Declared) -> None:
+def test_pause_step_play(lab: Lab) -> None:
     _restart(lab, delay=5.0)
     _until(lambda: len(lab.records) > 2)
     lab.controls.play.click()
@@ -273,7 +273,7 @@ def test_pause_step_play(lab: Declared) -> None:
     _check_state(lab)
 
 
-def test_reset_and_play_after_the_end_start_again(lab: Declared) -> None:
+def test_reset_and_play_after_the_end_start_again(lab: Lab) -> None:
     first = lab.records[0]
     lab.controls.reset.click()
     lab.wait(120)
@@ -289,7 +289,7 @@ def test_reset_and_play_after_the_end_start_again(lab: Declared) -> None:
 # ---- time ----
 
 
-def test_scrub_back_and_forth(lab: Declared) -> None:
+def test_scrub_back_and_forth(lab: Lab) -> None:
     live = lab.screen.image.value
     lab.scrub(7)
     lab.wait(120)
@@ -305,7 +305,7 @@ def test_scrub_back_and_forth(lab: Declared) -> None:
     assert lab.screen.image.value == earlier
 
 
-def test_scrubbing_does_not_disturb_the_run(lab: Declared) -> None:
+def test_scrubbing_does_not_disturb_the_run(lab: Lab) -> None:
     _restart(lab, delay=5.0, epochs=100)
     _until(lambda: len(lab.records) > 10)
     lab.scrub(4)
@@ -338,13 +338,13 @@ def test_a_long_run_keeps_a_bounded_even_record() -> None:
 # ---- files ----
 
 
-def test_the_code_is_shown_on_request(lab: Declared) -> None:
+def test_the_code_is_shown_on_request(lab: Lab) -> None:
     assert lab.controls.code.layout.display == "none" and "gap=2.0" in lab.controls.code.value
     lab.controls.code_shown.value = True
     assert lab.controls.code.layout.display == ""
 
 
-def test_save_picture_and_data(lab: Declared, tmp_path: Path) -> None:
+def test_save_picture_and_data(lab: Lab, tmp_path: Path) -> None:
     lab.controls.file.value = str(tmp_path / "mine")
     lab.controls.save_picture.click()
     lab.controls.save_data.click()
@@ -359,14 +359,14 @@ def test_save_picture_and_data(lab: Declared, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["save_picture", "save_data", "export"])
-def test_a_file_that_cannot_be_named_is_refused_in_a_short_sentence(lab: Declared, tmp_path: Path, name: str) -> None:
+def test_a_file_that_cannot_be_named_is_refused_in_a_short_sentence(lab: Lab, tmp_path: Path, name: str) -> None:
     places = (LONG, f"{LONG}/mine", f"nowhere\n/{LONG}", "a\0b", "a\0b/mine", f"{tmp_path}/{LONG}", "", "..")
     for path in (5, None, [], Strange(), *places, Path(LONG)):
         _refused(getattr(lab, name), path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unwritable_folder_is_reported_and_the_run_goes_on(lab: Declared, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported_and_the_run_goes_on(lab: Lab, tmp_path: Path) -> None:
     lab.controls.file.value = str(tmp_path / "nowhere" / "mine")
     for button in (lab.controls.save_picture, lab.controls.save_data):
         button.click()
@@ -503,7 +503,7 @@ def test_a_moved_slider_does_not_wait_for_the_record_at_hand() -> None:
         slow.close()
 
 
-def test_a_frame_that_takes_long_is_drawn_rarely(lab: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frame_that_takes_long_is_drawn_rarely(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     cost = itertools.count(step=10**6)  # seconds of every frame, which may take a quarter of the time
     monkeypatch.setattr(runner, "time", SimpleNamespace(**{**vars(time), "thread_time": lambda: next(cost)}))
     before = len(shown(lab))
@@ -526,7 +526,7 @@ def test_a_lab_is_drawn_at_most_as_often_as_it_says(monkeypatch: pytest.MonkeyPa
         made.close()
 
 
-def test_a_speed_is_a_pace(lab: Declared) -> None:
+def test_a_speed_is_a_pace(lab: Lab) -> None:
     for speed, pace in (("easy to follow", 15), ("slow", 4)):
         lab.controls.speed.value = speed
         first, begun = lab.records[0], time.monotonic()
@@ -543,7 +543,7 @@ def test_a_speed_is_a_pace(lab: Declared) -> None:
 
 
 @pytest.fixture
-def unseen() -> Iterator[Declared]:
+def unseen() -> Iterator[Lab]:
     """A Lab of which a page has said that it is not on screen."""
     made = TinyLab(delay=5.0, epochs=12)
     tell(made.screen.page, kind="away")
@@ -552,7 +552,7 @@ def unseen() -> Iterator[Declared]:
     made.close()
 
 
-def test_it_holds_at_its_first_record_until_it_is_on_screen(unseen: Declared) -> None:
+def test_it_holds_at_its_first_record_until_it_is_on_screen(unseen: Lab) -> None:
     time.sleep(0.2)
     assert len(unseen.records) == 1 and unseen.playing and not unseen.finished
     assert _waits(unseen)
@@ -573,7 +573,7 @@ def test_it_holds_at_its_first_record_until_it_is_on_screen(unseen: Declared) ->
     ],
     ids=["wait", "set", "reset", "play", "slider"],
 )
-def test_whoever_uses_it_need_not_see_it(unseen: Declared, use: Any) -> None:
+def test_whoever_uses_it_need_not_see_it(unseen: Lab, use: Any) -> None:
     use(unseen)
     _until(lambda: len(unseen.records) > 3)
     tell(unseen.screen.page, kind="away")
@@ -581,7 +581,7 @@ def test_whoever_uses_it_need_not_see_it(unseen: Declared, use: Any) -> None:
     assert not _waits(unseen)
 
 
-def test_what_has_ended_or_is_paused_or_headless_is_left_alone(lab: Declared, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_has_ended_or_is_paused_or_headless_is_left_alone(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     ended = TinyLab()
     ended.controls.speed.value = FAST
     _until(lambda: ended.finished)

@@ -13,7 +13,7 @@ from moe_lab.core.snapshots import final
 from moe_lab.datasets import mnist
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, train
 from moe_lab_widgets import PhaseTransitionLab, RouterAlignmentLab
-from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.declaration import Declared
 from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.engine.mnist import with_mnist
 from moe_lab_widgets.labs import phase_transition as phase
@@ -77,7 +77,7 @@ def test_the_map_at_the_papers_size_fills(folder: Path, monkeypatch: pytest.Monk
 
 
 def test_with_a_gpu_sliders_go_beyond_the_map_of_the_papers_size(folder: Path) -> None:
-    class OnTwoDevices(Definition):
+    class OnTwoDevices(Declared):
         knobs, begun = with_mnist(phase.KNOBS, folder, {})
 
         def devices(self) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 
 from moe_lab.core.snapshots import Snapshot
 from moe_lab_widgets import LabKnob, Panel, Story
-from moe_lab_widgets.engine.declared import Declared
+from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.engine.now import ONLY, Now
 from tests.widgets.engine.tiny import PARTS, draw_accuracy, furnish_accuracy, run, shown, tiny
 
@@ -27,7 +27,7 @@ def draw_near(ax: Axes, now: Now) -> None:
     ax.axhline(0.5, linewidth=now.values["zoom"])
 
 
-def viewing(begun: list[str]) -> type[Declared]:
+def viewing(begun: list[str]) -> type[Lab]:
     """Returns a Lab with view-only knobs, which notes the runs and the further records that it begins."""
 
     @functools.wraps(run)
@@ -63,9 +63,9 @@ Make = Callable[..., Any]
 
 @pytest.fixture
 def make() -> Iterator[Make]:
-    made: list[Declared] = []
+    made: list[Lab] = []
 
-    def make(**values: Any) -> Declared:
+    def make(**values: Any) -> Lab:
         begun: list[str] = []
         lab: Any = viewing(begun)(**{"epochs": 10, **values})
         lab.begun = begun

@@ -18,7 +18,7 @@ from moe_lab.core.config import Config, knob, require
 from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.drawing import theme
 from moe_lab_widgets import LabKnob, Panel, Story, lab, offer
-from moe_lab_widgets.engine.declared import Declared
+from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.engine.now import Now
 
 MEASURES = {"accuracy": Measure((), "", "training accuracy"), "loss": Measure((), "", "mean logistic loss")}
@@ -135,7 +135,7 @@ PARTS: Mapping[str, Any] = {
 }
 
 
-def tiny(train: Callable[..., Iterable[Any]] = run, **changes: Any) -> type[Declared]:
+def tiny(train: Callable[..., Iterable[Any]] = run, **changes: Any) -> type[Lab]:
     """Returns a tiny Lab with some parts changed; `train` may be a function that `wraps` the run."""
     return lab("Tiny lab", _naming(train, changes.get("knobs", ())), **{**PARTS, **changes})
 

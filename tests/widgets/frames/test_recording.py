@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from moe_lab_widgets.engine import recording
-from moe_lab_widgets.engine.declared import Declared
+from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.frames.recording import cut_apart, spread_out
 from tests.helpers.effort import one_in
 from tests.widgets.cases import CASES, Case
@@ -33,7 +33,7 @@ def ended(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.fixture
-def tiny() -> Iterator[Declared]:
+def tiny() -> Iterator[Lab]:
     """A Lab whose run has ended, with 41 records."""
     lab = TinyLab()
     lab.controls.speed.value = "as fast as it trains"
@@ -97,7 +97,7 @@ def test_a_lab_exports_a_page_of_its_own(ended: Any, tmp_path: Path) -> None:
 
 
 def test_a_page_that_would_be_too_large_has_fewer_frames(
-    tiny: Declared, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tiny: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     whole = tiny.recording()
     size = len(recording.document(whole))
@@ -109,14 +109,14 @@ def test_a_page_that_would_be_too_large_has_fewer_frames(
     assert (captions[0], captions[-1]) == (whole.captions[0], whole.captions[-1])
 
 
-def test_long_runs_are_thinned_evenly(tiny: Declared) -> None:
+def test_long_runs_are_thinned_evenly(tiny: Lab) -> None:
     assert len(tiny.recording(500).bodies) == 41
     thinned = tiny.recording(5)
     assert [caption.partition(":")[0] for caption in thinned.captions] == [f"Step {n}" for n in (0, 10, 20, 30, 40)]
     assert spread_out(1, 9) == [0] and spread_out(7, 3) == [0, 3, 6]
 
 
-def test_it_is_the_run_on_show_that_is_recorded(tiny: Declared) -> None:
+def test_it_is_the_run_on_show_that_is_recorded(tiny: Lab) -> None:
     tiny.scrub(3)
     done(tiny)
     shown = tiny.picture.pixels().copy()
@@ -141,7 +141,7 @@ def test_before_the_first_record_there_is_nothing_to_export(tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-def test_the_button_writes_the_page(tiny: Declared, tmp_path: Path) -> None:
+def test_the_button_writes_the_page(tiny: Lab, tmp_path: Path) -> None:
     tiny.controls.file.value = str(tmp_path / "lesson")
     tiny.controls.save_page.click()
     assert "page saved in" in tiny.controls.status.value and (tmp_path / "lesson.html").stat().st_size > 10_000
@@ -150,7 +150,7 @@ def test_the_button_writes_the_page(tiny: Declared, tmp_path: Path) -> None:
     assert "the folder of a file to save must exist" in tiny.controls.message.value
 
 
-def test_text_cannot_break_out_of_the_page(tiny: Declared, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_text_cannot_break_out_of_the_page(tiny: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     nasty = "</script><script>alert(1)</script> <!-- & 'x' \u2028"
     monkeypatch.setattr(TinyLab, "title", nasty)
     monkeypatch.setattr(TinyLab, "caption", lambda lab, record: nasty)

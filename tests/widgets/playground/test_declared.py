@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moe_lab.drawing import theme
-from moe_lab_widgets.engine.definition import Story
+from moe_lab_widgets.engine.story import Story
 from moe_lab_widgets.playground import declared
 
 SETTINGS = 300

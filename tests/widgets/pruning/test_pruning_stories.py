@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from moe_lab.pruning import FineTuned, fine_tune
-from moe_lab_widgets.engine.definition import Story
+from moe_lab_widgets.engine.story import Story
 from moe_lab_widgets.labs.pruning import threshold
 from moe_lab_widgets.labs.pruning_record import Outcome, Record, choice_of, outcome, run_of
 from moe_lab_widgets.labs.pruning_stories import STORIES

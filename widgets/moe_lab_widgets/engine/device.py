@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from moe_lab.core.devices import AUTO, GPU, device_word, no_gpu
-from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.declaration import Declared
 from moe_lab_widgets.engine.knobs import LabKnob
 
 
-def device_knob(lab: Definition) -> LabKnob:
+def device_knob(lab: Declared) -> LabKnob:
     """Returns the setting of the device that every Lab has."""
     devices = lab.devices()
     return LabKnob(
@@ -25,7 +25,7 @@ def device_knob(lab: Definition) -> LabKnob:
     )
 
 
-def offered(lab: Definition) -> tuple[LabKnob, ...]:
+def offered(lab: Declared) -> tuple[LabKnob, ...]:
     """Returns the knobs of a Lab as this machine offers them: with a GPU, sliders reach their far ends."""
     far = len(lab.devices()) > 1
     return (*(_reaching(knob) if far else knob for knob in lab.knobs), device_knob(lab))

@@ -1,4 +1,4 @@
-"""Lab: sliders -> a run -> a live picture. See definition.py for how to make one.
+"""Lab: sliders -> a run -> a live picture. `make.lab` makes one.
 
 In use: `lab = MyLab(noise=.5)`; `lab` as the last line of a cell shows it, and `VBox([lab, ...])` beside other widgets.
 `lab.set(noise=1)`, `play()`, `pause()`, `step()`, `reset()`, `scrub(i)`, `pin()`, `unpin()`, `save_picture(path)`,
@@ -26,11 +26,11 @@ from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone, guarded, heard_at_once, widgets_lock
 from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
 from moe_lab_widgets.engine.device import offered
-from moe_lab_widgets.engine.kept import Kept
 from moe_lab_widgets.engine.knobs import arguments
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.presenter import Presenter
 from moe_lab_widgets.engine.runner import Runner
+from moe_lab_widgets.engine.saving import Saving
 from moe_lab_widgets.engine.states import Outcome
 from moe_lab_widgets.engine.threads import available, headless
 from moe_lab_widgets.frames.screen import Screen
@@ -39,7 +39,7 @@ HELD = "Held at step 0, as before: press Play to train, or Step for one step."
 """What Reset says of a Lab that is held."""
 
 
-class Lab(Kept, w.VBox):
+class Lab(Saving, w.VBox):
     """Sliders, a run and its picture. An error of a callback is shown in words, kept, and raised again by `wait()`.
 
     It is a box of widgets, and can stand in other boxes, tabs and accordions of ipywidgets.
@@ -58,6 +58,7 @@ class Lab(Kept, w.VBox):
 
     @checked
     def __init__(self, /, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
+        values = self.take_arguments(values)
         self.scale = 1.5 if projector else 1.0
         self._own_moves = OwnMoves()
         knobs = offered(self)

@@ -13,10 +13,10 @@ from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
 from moe_lab.core.sentences import shown
 from moe_lab_widgets.drawing.panel import Panel
-from moe_lab_widgets.engine.definition import Story
 from moe_lab_widgets.engine.knobs import LabKnob
+from moe_lab_widgets.engine.story import Story
 
-GIVEN = ("seed", "device", "present", "kept")
+GIVEN = ("seed", "device", "present", "cache")
 """Arguments that every function that trains is given, if it names them."""
 
 

@@ -13,7 +13,7 @@ from moe_lab_widgets.drawing.words import told, unended
 from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import alone, message
 from moe_lab_widgets.engine.controls import FASTEST, Controls
-from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.declaration import Declared
 from moe_lab_widgets.engine.knobs import RARELY
 from moe_lab_widgets.engine.output import NotebookOutput
 from moe_lab_widgets.engine.states import RunState
@@ -42,7 +42,7 @@ class Presenter:
 
     def __init__(
         self,
-        lab: Definition,
+        lab: Declared,
         *,
         screen: Screen,
         controls: Controls,

@@ -9,7 +9,7 @@ from typing import Any
 from moe_lab.core.errors import InputError
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.drawing.words import unended
-from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.declaration import Declared
 from moe_lab_widgets.engine.knobs import LabKnob
 from moe_lab_widgets.engine.linking import LIVE, link_of
 from moe_lab_widgets.frames.document import NOTE, document
@@ -20,7 +20,7 @@ MOST_BYTES = 1_000_000
 
 
 def recording_of(
-    lab: Definition,
+    lab: Declared,
     picture: Picture,
     records: Sequence[Any],
     values: Mapping[str, Any],
@@ -69,7 +69,7 @@ def in_words(knob: LabKnob, value: Any) -> str:
 
 
 def page_of(
-    lab: Definition, picture: Picture, records: Sequence[Any], values: Mapping[str, Any], shown: Any, ended: bool = True
+    lab: Declared, picture: Picture, records: Sequence[Any], values: Mapping[str, Any], shown: Any, ended: bool = True
 ) -> bytes:
     """Returns a page with the run; it has fewer frames where it would be larger than `MOST_BYTES`.
 
@@ -85,7 +85,7 @@ def page_of(
         most = max(2, int(len(recording.bodies) * 0.9 * MOST_BYTES / len(page)))
 
 
-def _note(lab: Definition, values: Mapping[str, Any]) -> str:
+def _note(lab: Declared, values: Mapping[str, Any]) -> str:
     """Returns the note below a recorded run, in HTML: where it can be trained."""
     known = {name: value for name, value in values.items() if name != "device"}
     link = link_of(type(lab), known, {}, None, getattr(lab, "own", {}))

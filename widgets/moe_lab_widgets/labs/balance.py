@@ -18,8 +18,8 @@ from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, note, percents,
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
 from moe_lab_widgets.drawing.words import middle, percent, trial_of
-from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
+from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.balance_stories import STORIES
 

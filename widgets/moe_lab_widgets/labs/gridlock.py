@@ -30,8 +30,8 @@ from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.tables import key
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
-from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, config_from, offer
+from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL

@@ -54,7 +54,7 @@ def seconds(values: Mapping[str, Any]) -> float:
     return float(rows * (k * (k + 1) / 2 * d * (d + 1) / 2 * 1.7e-10 + k * 3e-8))
 
 
-def begin(run: MixtureRun, kept: dict[str, Any]) -> Iterator[Any]:
+def begin(run: MixtureRun, cache: dict[str, Any]) -> Iterator[Any]:
     """Begins a method: joint EM as it is, the spectral one with the error of EM from the truth beside its own."""
     return _with_best(run) if isinstance(run.model, Spectral) else train_run(run)
 

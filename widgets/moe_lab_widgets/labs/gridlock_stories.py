@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moe_lab_widgets.engine.definition import Story
+from moe_lab_widgets.engine.story import Story
 
 PRINTED = "P3(y) as printed"
 """P3 with the coefficients that the paper prints (see `moe_lab.recovery.printed`)."""

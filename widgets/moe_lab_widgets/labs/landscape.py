@@ -22,8 +22,8 @@ from moe_lab_widgets.drawing.on_axes import box_of, ends, line, name_cells, note
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
-from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, config_from, offer
+from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.landscape_stories import STORIES
 
@@ -79,7 +79,7 @@ def runs(values: Mapping[str, Any]) -> dict[str, LossRun]:
     return {name: config_from(LossRun, values, model=loss, task=task) for name, loss in losses.items()}
 
 
-def begin(run: LossRun, kept: dict[str, Any]) -> Iterator[Snapshot]:
+def begin(run: LossRun, cache: dict[str, Any]) -> Iterator[Snapshot]:
     """Begins a descent.
 
     Raises:

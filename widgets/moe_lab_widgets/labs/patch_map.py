@@ -19,8 +19,8 @@ from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.sheet import Sheet, integer
 from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
 from moe_lab_widgets.drawing.words import middle, percent
-from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
+from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.patch_map_stories import STORIES
 

@@ -19,8 +19,8 @@ from moe_lab_widgets.drawing.maps import number_rows, pale, share_key, share_map
 from moe_lab_widgets.drawing.on_axes import box_of, percents, reads, spans, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.engine.controls import FASTEST
-from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import LabKnob, config_from, device_setting, offer
+from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of, with_mnist
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.phase_transition_record import below, best, coverage_at, needs, samples_needed

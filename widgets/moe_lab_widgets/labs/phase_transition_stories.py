@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from moe_lab_widgets.engine.definition import Story
 from moe_lab_widgets.engine.mnist import MNIST
+from moe_lab_widgets.engine.story import Story
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
 """What patches are."""

@@ -20,7 +20,7 @@ from moe_lab.pruning.live import PruningChoice
 from moe_lab_widgets.drawing.on_axes import bars, ends, note, percents, write
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.words import median, middle, short, trial_of, worst
-from moe_lab_widgets.engine.declared import lab
+from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs import pruning_record as of
 from moe_lab_widgets.labs.pruning_knobs import KNOBS, MEANINGS, NAMES, check, check_view

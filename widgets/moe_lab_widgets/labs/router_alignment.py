@@ -18,7 +18,7 @@ from moe_lab_widgets.drawing.on_axes import bars, ends, heads, line, note, perce
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
 from moe_lab_widgets.drawing.words import middle, percent
-from moe_lab_widgets.engine.declared import lab
+from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import with_mnist
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.router_alignment_runs import (

@@ -125,23 +125,23 @@ def _passes(values: Values) -> tuple[int, int]:
     return max(1, -(-values["steps"] // steps_of_one)), steps_of_one
 
 
-def begin(run: RunConfig, kept: dict[str, Any]) -> Iterator[Snapshot]:
+def begin(run: RunConfig, cache: dict[str, Any]) -> Iterator[Snapshot]:
     """Begins a run, on the samples that the Lab has kept if they are those of this run.
 
     Both models train on the same; l, k and m do not change them, and N does not change the test samples.
     """
     assert isinstance(run, PatchRun)
     return train_batch(
-        [run], (_samples(run, "train", run.samples, kept), _samples(run, "test", run.test_samples, kept))
+        [run], (_samples(run, "train", run.samples, cache), _samples(run, "test", run.test_samples, cache))
     )
 
 
-def _samples(run: PatchRun, split: Split, count: int, kept: dict[str, Any]) -> PatchSamples:
+def _samples(run: PatchRun, split: Split, count: int, cache: dict[str, Any]) -> PatchSamples:
     key = (run.task, run.trials, run.seed, count, run.device)
-    if split not in kept or kept[split][0] != key:
+    if split not in cache or cache[split][0] != key:
         where: dict[str, Any] = {"split": split, "device": device_and_dtype(run)[0]}
-        kept[split] = key, run.task.sample(count, trials=run.trial_numbers, seed=run.seed, **where)
-    samples: PatchSamples = kept[split][1]
+        cache[split] = key, run.task.sample(count, trials=run.trial_numbers, seed=run.seed, **where)
+    samples: PatchSamples = cache[split][1]
     return samples
 
 

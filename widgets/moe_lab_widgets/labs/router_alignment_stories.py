@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moe_lab_widgets.engine.definition import Story
+from moe_lab_widgets.engine.story import Story
 from moe_lab_widgets.labs.router_alignment_runs import OWN_DEFAULTS, SYNTHETIC
 
 

@@ -24,8 +24,8 @@ from moe_lab_widgets.drawing.on_axes import bars, box_of, cells, ends, heads, pe
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import median, middle, percent
-from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
+from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.routing_choices_stories import STORIES
 
@@ -118,12 +118,12 @@ def steps(values: Mapping[str, Any]) -> int:
     return int(epoch * max(1, -(-values["steps"] // epoch)))
 
 
-def begin(run: PatchRun, kept: dict[str, Any]) -> Iterator[Snapshot]:
+def begin(run: PatchRun, cache: dict[str, Any]) -> Iterator[Snapshot]:
     """Begins a run on the samples of the other runs, which are kept until other samples are needed."""
     key = (run.task, run.trials, run.seed, run.samples, run.test_samples, run.device)
-    if kept.get("key") != key:
-        kept.update(key=key, samples=samples_of([run]))
-    return train_batch([run], kept["samples"])
+    if cache.get("key") != key:
+        cache.update(key=key, samples=samples_of([run]))
+    return train_batch([run], cache["samples"])
 
 
 # ---- panel 1: where the patches go ----

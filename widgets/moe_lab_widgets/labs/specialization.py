@@ -16,8 +16,8 @@ from moe_lab_widgets.drawing.on_axes import cells, ends, line, note, percents, r
 from moe_lab_widgets.drawing.panel import Panel, Seen
 from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words, swarm, trials_and_median
 from moe_lab_widgets.drawing.words import middle, percent, trial_of
-from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
+from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.specialization_stories import STORIES
 

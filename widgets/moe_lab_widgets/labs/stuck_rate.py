@@ -18,8 +18,8 @@ from moe_lab_widgets.drawing.maps import ENOUGH, number_rows, pale, share_key, s
 from moe_lab_widgets.drawing.on_axes import bars, percents, write
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.engine.controls import FASTEST
-from moe_lab_widgets.engine.declared import lab
 from moe_lab_widgets.engine.knobs import LabKnob, device_setting, offer
+from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.labs.stuck_rate_stories import EM, GRADIENT, STORIES
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moe_lab_widgets.engine.definition import Story
+from moe_lab_widgets.engine.story import Story
 
 EM, GRADIENT = "EM", "gradient EM"
 """What random starts move by."""

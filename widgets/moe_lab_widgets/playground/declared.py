@@ -31,9 +31,10 @@ from moe_lab_widgets.drawing.maps import ENOUGH
 from moe_lab_widgets.drawing.trials import BANDS, MOST_LINES, SPREAD_WORDS
 from moe_lab_widgets.engine.board import SEED_TIP, KnobBoard
 from moe_lab_widgets.engine.callbacks import OwnMoves
-from moe_lab_widgets.engine.definition import MOST_NAMED, Story
+from moe_lab_widgets.engine.declaration import MOST_NAMED
 from moe_lab_widgets.engine.knobs import LabKnob, readout_format
 from moe_lab_widgets.engine.mnist import MNIST
+from moe_lab_widgets.engine.story import Story
 from moe_lab_widgets.playground.texts import BOTH, OWN
 
 ALIGNMENT, PHASES = "RouterAlignmentLab", "PhaseTransitionLab"

@@ -1,46 +1,42 @@
-"""A Lab as a declaration: knobs, what runs, and panels that draw. The rest is derived.
+"""What a Lab is: a `Declaration` of what runs and what is drawn, and all that is derived from it.
 
-Your own::
-
-    MyLab = lab("What moves", train, knobs=(slider("rate", 0.1, 0.01, 1), ...), panels=(Panel("Loss", draw_loss),))
-
-`train` is any function that yields records (dicts, Snapshots, objects); it is called with the knobs that it names.
-
-Of the library::
-
-    SpecializationLab = lab("Specialization", runs=runs, knobs=..., panels=..., caption=..., stories=...)
-
-`runs(values)` returns Configs of runs, by name. From them come the checks, the runs side by side, how often they
-record, the copied code, the saved data, the status line and the sentences on divergence.
+From the Configs of the runs come the checks, the runs side by side, how often they record, the copied code, the saved
+data, the status line and the sentences on divergence. `make.lab` makes Labs of declarations.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from moe_lab.core.config import RunConfig, require
-from moe_lab.core.errors import InputError
-from moe_lab.core.scalars import python_of
+import numpy as np
+from numpy.typing import NDArray
+
+from moe_lab.core.config import RunConfig
+from moe_lab.core.devices import device_names
 from moe_lab.core.snapshots import Snapshot
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.copying import code_of, own_code, started
-from moe_lab_widgets.engine.definition import Story, trials_in_words
 from moe_lab_widgets.engine.knobs import LabKnob, on_gpu, record_count, time_limit
-from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.engine.now import ONLY, Now, dataset, moments
-from moe_lab_widgets.engine.own import check_arguments, check_parts, records_of
+from moe_lab_widgets.engine.own import records_of
+from moe_lab_widgets.engine.story import Story
 
 if TYPE_CHECKING:
     import xarray
 
+    from moe_lab_widgets.engine.board import KnobBoard
+
 Values = Mapping[str, Any]
 Argument = Callable[[Sequence[LabKnob], Any, dict[str, Any]], tuple[Sequence[LabKnob], dict[str, Any]]]
+
+MOST_NAMED = 12
+"""Trials that a sentence names one by one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,23 +84,49 @@ class Declaration:
     data: Callable[[Now], xarray.Dataset] | None = None
 
 
-class Declared(Lab):
-    """The base of the classes that `lab` makes.
+class Declared:
+    """What the engine asks of a Lab, derived from its declaration. It knows no widget but the board of its knobs.
 
     Attributes:
       own: the Lab's own arguments, None where they were not given; hooks find them among the values.
     """
 
     declaration: ClassVar[Declaration]
+    title: ClassVar[str] = "Lab"
+    knobs: Sequence[LabKnob] = ()
+    stories: ClassVar[Sequence[Story]] = ()
+    speed: ClassVar[str] = "easy to follow"
+    """The speed at which a Lab opens, one of `controls.SPEEDS`."""
+    frames: ClassVar[float] = 30
+    """Most frames per second."""
+    most_records: ClassVar[int] = 600
+    """Most records kept; a longer run is thinned evenly."""
+    budget: ClassVar[float] = 20.0
+    """Seconds after which a headless run is cut short; MOE_LAB_BUDGET gives every Lab more."""
 
-    def __init__(self, /, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
-        self.own: dict[str, Any] = {}
-        self._kept: dict[str, Any] = {}
+    own: dict[str, Any]
+    scale: float
+    _board: KnobBoard
+    _cache: dict[str, Any]
+
+    @property
+    @abstractmethod
+    def values(self) -> dict[str, Any]:
+        """Every knob's value, the seed, and the device."""
+
+    @property
+    @abstractmethod
+    def records(self) -> list[Any]:
+        """The records of the present run."""
+
+    def take_arguments(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Takes the Lab's own arguments out of the initial values, and returns the values of the knobs."""
+        self.own, self._cache = {}, {}
         for name, take in self.declaration.arguments.items():
             self.own[name] = given = values.pop(name, None)
             if given is not None:
                 self.knobs, values = take(self.knobs, given, values)
-        super().__init__(playing=playing, projector=projector, **values)
+        return values
 
     def _all(self, values: Values) -> dict[str, Any]:
         """Returns the values that hooks are given."""
@@ -117,12 +139,17 @@ class Declared(Lab):
     # ---- what runs ----
 
     def check(self, values: Values) -> None:
+        """Raises a ValueError if the values do not fit together. A slider then goes to the nearest value that fits.
+
+        It is called for every value that a slider offers, so it may make Configs, but must sample nothing.
+        """
         if self.declaration.runs is not None:
             self.declaration.runs(self._all(values))
         if self.declaration.check is not None:
             self.declaration.check(self._all(values))
 
     def check_view(self, values: Values) -> None:
+        """Raises a ValueError if the value of a view-only knob breaks a rule."""
         if self.declaration.check_view is not None:
             self.declaration.check_view(self._all(values))
 
@@ -147,12 +174,13 @@ class Declared(Lab):
         )
 
     def start(self, values: dict[str, Any]) -> Iterator[Now]:
+        """Checks the values and returns the run, an iterator of records. Called on the worker thread."""
         given = self._all(values)
         if self.declaration.train is not None:
             begun = self._train(given)  # what it refuses at once leaves the run before on show
             return moments({ONLY: lambda: begun}, given, self._total(values), self._before())
         start = self.declaration.begin or _begun
-        runs = {name: partial(start, run, self._kept) for name, run in self.configs(values).items()}
+        runs = {name: partial(start, run, self._cache) for name, run in self.configs(values).items()}
         return moments(runs, given, self._total(values), self._before())
 
     def _train(self, values: Values) -> Iterator[Any]:
@@ -165,10 +193,14 @@ class Declared(Lab):
         named = inspect.signature(self.declaration.train).parameters
         every = any(one.kind is one.VAR_KEYWORD for one in named.values())
         given = {name: value for name, value in values.items() if every or name in named}
-        own = {"present": lambda: self._all(self.values), "kept": self._kept}
+        own = {"present": lambda: self._all(self.values), "cache": self._cache}
         return {**{name: one for name, one in own.items() if name in named}, **given}  # a knob may have that name
 
     def more(self, record: Now) -> Iterator[Now] | None:
+        """Returns further records of a run that has ended with `record`, where a view-only knob asks for them.
+
+        Called on the worker thread.
+        """
         further = None if self.declaration.more is None else self.declaration.more(self._seen(record))
         return None if further is None else self._continued(record, further)
 
@@ -180,11 +212,19 @@ class Declared(Lab):
             yield record
 
     def work(self, values: Values) -> float:
+        """Returns the `RunConfig.numbers_per_step` of the largest run, by which "auto" is a GPU or the CPU.
+
+        The values have passed `check`.
+        """
         if self.declaration.work is not None:
             return self.declaration.work(self._all(values))
         if self.declaration.runs is None:
             return 0.0
         return max(run.numbers_per_step for run in self.declaration.runs(self._all(values)).values())
+
+    def devices(self) -> tuple[str, ...]:
+        """Returns the devices on which the Lab can run, the CPU first."""
+        return device_names()
 
     def _total(self, values: Values) -> int:
         """Returns the steps of a whole run: those of its Configs, or the argument `steps` of a function; else 0."""
@@ -214,21 +254,26 @@ class Declared(Lab):
     # ---- what is shown and saved ----
 
     def make_picture(self, values: dict[str, Any]) -> Picture:
+        """Returns the picture. Called once."""
         return Picture(self.declaration.panels, scale=self.scale)
 
     def parts(self, record: Now) -> dict[str, Snapshot]:
+        """Returns the Snapshots in a record, by the name of their run."""
         shots = {name: getattr(part, "shot", part) for name, part in record.parts.items()}
         return {name: shot for name, shot in shots.items() if isinstance(shot, Snapshot)}
 
     def progress(self, record: Now) -> str:
+        """Returns how far the run is, in words."""
         if self.declaration.progress is not None:
             return self.declaration.progress(self._seen(record))
         return f"step {record.step}" + (f" of {record.total}" if record.total else "")
 
     def caption(self, record: Now) -> str:
+        """Returns a sentence that describes the picture."""
         return "" if self.declaration.caption is None else self.declaration.caption(self._seen(record))
 
     def trouble(self, record: Now) -> str:
+        """Returns what went wrong in this record, in words; empty when nothing did."""
         lost = {name: part.diverged for name, part in self.parts(record).items() if part.diverged.any()}
         sentences = [self._diverged(name, trials_in_words(which)) for name, which in lost.items()]
         if self.declaration.trouble is not None:
@@ -240,6 +285,7 @@ class Declared(Lab):
         return words(name, trials) if callable(words) else words.format(name=name, trials=trials)
 
     def code(self, values: dict[str, Any]) -> str:
+        """Returns the Python code that makes this run."""
         if self.declaration.code is not None:
             return self.declaration.code(self._all(values))
         if self.declaration.train is not None:
@@ -248,6 +294,7 @@ class Declared(Lab):
         return code_of(self.configs(values), self.declaration.measures, self.own)
 
     def data(self, records: Sequence[Now]) -> xarray.Dataset:
+        """Returns what "save data" writes."""
         now = self._seen(records[-1])
         now = replace(now, values={**now.values, "device": self.values["device"]})  # as asked for, not as found
         if self.declaration.data is not None:
@@ -255,109 +302,13 @@ class Declared(Lab):
         return dataset(now, self.code(dict(now.values)) if self.declaration.train is not None else "")
 
 
-def _begun(run: RunConfig, kept: dict[str, Any]) -> Iterator[Any]:
+def _begun(run: RunConfig, cache: dict[str, Any]) -> Iterator[Any]:
     return started(run)
 
 
-def lab(
-    title: str,
-    train: Callable[..., Iterable[Any]] | None = None,
-    *,
-    knobs: Sequence[LabKnob],
-    panels: Sequence[Panel],
-    caption: Callable[[Now], str] | None = None,
-    stories: Sequence[Story] = (),
-    runs: Callable[[Values], Mapping[str, RunConfig]] | None = None,
-    seconds: Callable[[Values], float] | None = None,
-    measures: Mapping[str, str] | Sequence[str] | Callable[[RunConfig], Mapping[str, str]] = (),
-    arguments: Mapping[str, Argument] | None = None,
-    name: str = "",
-    about: str = "",
-    **more: Any,
-) -> type[Declared]:
-    """Makes a Lab: a class, of which `MyLab(rate=0.2)` is one on the page.
-
-    Args:
-      title: its heading.
-      train: a function that yields records (dicts, Snapshots, objects), called with the knobs that it names, and with
-        `present`, a function that returns the present values, and `kept`, a dict that lasts as long as the Lab, if it
-        names them. Records may have a Snapshot as `shot`, from which divergence is read; or
-      runs: a function of the values that returns Configs of runs, by name. The first is under study. How often they
-        record is derived, unless they are given `record_every`.
-      knobs: sliders and choices (`slider`, `offer`, `LabKnob`). Every Lab has a seed and a device, too.
-      panels: what is drawn.
-      caption: returns the sentence below the picture.
-      stories: presets.
-      seconds: about how long a step of all runs takes on one CPU thread.
-      measures: the measures that copied code prints, each with the word before it, or a function that returns them for
-        a run; the first one is drawn.
-      arguments: further arguments of the Lab's constructor: for each name a function of the knobs, of the argument and
-        of the initial values, which returns knobs and values. Functions find the argument among their values.
-      name: of the class; by default from the title.
-      about: its docstring.
-      more: any other attribute of `Declaration` that is not to be derived: check, progress, code, data and others; and
-        speed, frames, most_records or budget of `Definition`.
-
-    Raises:
-      ValueError: not exactly one of train and runs is given, or there is no such hook.
-    """
-    if (train is None) == (runs is None):
-        got = "neither" if train is None else "both"
-        raise InputError(f"a Lab must have either a function that yields records (train) or Configs (runs): got {got}")
-    settings: dict[str, Any] = {
-        one: more.pop(one) for one in ("speed", "frames", "most_records", "budget") if one in more
-    }
-    unknown = set(more) - set(Declaration.__dataclass_fields__)
-    if unknown:
-        raise InputError(
-            f"a Lab must be made of what `help(lab)` and `Declaration` name: got {', '.join(sorted(unknown))}"
-        )
-    check_parts(knobs, panels, stories)
-    if train is not None:
-        check_arguments(train, knobs, arguments or {})
-    printed = measures if isinstance(measures, Mapping) or callable(measures) else dict.fromkeys(measures, "")
-    declaration = Declaration(
-        train=train, runs=runs, panels=tuple(panels), caption=caption, seconds=seconds, measures=printed,
-        arguments=arguments or {}, **more,
-    )  # fmt: skip
-    caller = inspect.currentframe().f_back  # type: ignore[union-attr]
-    attributes: dict[str, Any] = {
-        "title": title,
-        "knobs": tuple(knobs),
-        "stories": tuple(stories),
-        "declaration": declaration,
-        "__module__": caller.f_globals.get("__name__", "__main__") if caller else "__main__",
-        "__doc__": about or title,
-        **settings,
-    }
-    return type(name or "".join(filter(str.isalnum, title.title())) + "Lab", (Declared,), attributes)
-
-
-def slider(
-    name: str, default: float, low: float, high: float, step: float | None = None, meaning: str = "", **more: Any
-) -> LabKnob:
-    """Returns a slider for a Lab of your own.
-
-    Args:
-      name: the argument that it sets.
-      default: its first value; whole numbers make a slider of whole numbers.
-      low, high: its ends.
-      step: between two values; None for about a hundredth of the range.
-      meaning: its label; by default the name.
-      more: other attributes of a `LabKnob`, such as `symbol`, `main` or `enabled_when`.
-    """
-    default, low, high, step = python_of((default, low, high, step))
-    require(low <= default <= high and low < high, f"the slider {name} must begin between its ends", default=default)
-    whole = all(isinstance(one, int) for one in (default, low, high))
-    if step is None:
-        step = 1 if whole else 10.0 ** round(math.log10((high - low) / 100))
-    return LabKnob(
-        name=name,
-        meaning=meaning or name.replace("_", " "),
-        default=default,
-        low=low,
-        near=low,
-        far=high,
-        slider=(low, high, step),
-        **more,
-    )
+def trials_in_words(which: NDArray[np.bool_]) -> str:
+    """Returns some trials in words: "trials 2, 4", or how many where there are many."""
+    numbers = [str(trial + 1) for trial in np.flatnonzero(which)]
+    if len(numbers) > MOST_NAMED:
+        return f"{len(numbers)} of {len(which)} trials"
+    return f"trial{'s' * (len(numbers) > 1)} {', '.join(numbers)}"

@@ -10,8 +10,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
 from moe_lab_widgets.drawing.words import unended
-from moe_lab_widgets.engine.board import KnobBoard
-from moe_lab_widgets.engine.definition import Definition
+from moe_lab_widgets.engine.declaration import Declared
 from moe_lab_widgets.engine.files import dataset_bytes, with_suffix, write_whole
 from moe_lab_widgets.engine.linking import Link, link_of
 from moe_lab_widgets.engine.presenter import Presenter
@@ -20,17 +19,11 @@ from moe_lab_widgets.frames.recording import MOST_FRAMES, Recording
 from moe_lab_widgets.frames.screen import Screen
 
 
-class Kept(Definition):
+class Saving(Declared):
     """Writes and returns what is kept of a run. One that has not ended says so, on its picture too."""
 
     screen: Screen
     _presenter: Presenter
-    _board: KnobBoard
-
-    @property
-    @abstractmethod
-    def records(self) -> list[Any]:
-        """The records of the present run."""
 
     @property
     @abstractmethod
