@@ -15,7 +15,7 @@ from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
 from moe_lab_widgets.drawing.picture import encode
 from moe_lab_widgets.engine.recorder import Recorder
-from moe_lab_widgets.frames.reel import Reel, Stream
+from moe_lab_widgets.frames.writer import FrameWriter, Stream
 
 EVERY = 8
 """Of so many frames, one is drawn by Agg as well."""
@@ -50,13 +50,13 @@ def measure(kind: type[Lab], most: int | None = None) -> list[Result]:
     lab.wait()
     records, picture = records_of(lab, most), picture_of(lab)
     lab.close()
-    reel, stream = Reel(picture), Stream()
+    writer, stream = FrameWriter(picture), Stream()
     seconds: dict[str, list[float]] = {step: [] for step in (*STEPS, "Agg and PNG")}
     bodies, sent = [], 0
     for number, record in enumerate(records):
         spent, _ = timed(lambda record=record: picture.update(record))
         seconds["update"].append(spent)
-        spent, body = timed(lambda number=number: reel.frame(number))
+        spent, body = timed(lambda number=number: writer.frame(number))
         seconds["record"].append(spent)
         spent, piece = timed(lambda body=body: stream.pack(body))
         seconds["deflate"].append(spent)

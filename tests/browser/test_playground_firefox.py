@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import phase_transition
 from moe_lab_widgets.playground import bundle
 from tests.browser import test_playground as alignment
@@ -58,7 +58,7 @@ def test_a_map_is_the_librarys(page: FirefoxPage, tmp_path: Path) -> None:
     values = phases.drawn(np.random.default_rng(begun), **phases.SMALL)
     show(page, "PhaseTransitionLab", fragment("PhaseTransitionLab", **values), tmp_path)
     page.until("document.getElementById('play').textContent.includes('Replay')", f"the map does not end: {values}")
-    expected = Now({ONLY: (phases.librarys(values),)}, {}, (ONLY,))
+    expected = Record({ONLY: (phases.librarys(values),)}, {}, (ONLY,))
     assert said(page, "caption") == phase_transition.caption(expected), f"drawn with {begun}: {values}"
 
 

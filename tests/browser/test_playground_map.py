@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
-from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import phase_transition as of
 from moe_lab_widgets.labs.phase_transition_stories import JOINT, NOISE, SEPARATE, SYNTHETIC
 from tests.browser.pages import FAILING_WORKER, Open, pages_of, words, written
@@ -104,7 +104,7 @@ def test_a_map_is_the_librarys_cell_by_cell_and_in_words(show: Open, values: dic
     for row, found in zip(reversed(range(len(expected.patches_per_expert))), rows, strict=True):
         assert found[0] == f"l = {expected.patches_per_expert[row]}"
         assert found[1:-2] == [f"{count}/{expected.trials}" for count in right[row]], f"{said}: {found[0]}"
-    assert words(page, "caption") == of.caption(Now({ONLY: (expected,)}, {}, (ONLY,))), said
+    assert words(page, "caption") == of.caption(Record({ONLY: (expected,)}, {}, (ONLY,))), said
     assert words(page, "progress") == f"{expected.done.size} of {expected.done.size} trainings"
 
 

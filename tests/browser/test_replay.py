@@ -15,7 +15,7 @@ from PIL import Image
 from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.trials import trials
 from moe_lab_widgets.frames.module import module_source
-from moe_lab_widgets.frames.reel import Reel, Stream
+from moe_lab_widgets.frames.writer import FrameWriter, Stream
 from tests.widgets.cases import CASES
 from tests.widgets.drawing.test_panels import ADDED, begun, furnish_family, moment
 from tests.widgets.labs import done, making
@@ -69,9 +69,9 @@ def grown(mask: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return np.any([padded[r : r + rows, c : c + columns] for r in range(3) for c in range(3)], axis=0)
 
 
-def check_frame(page: Any, reel: Reel, number: int, apart: float = 1) -> None:
+def check_frame(page: Any, writer: FrameWriter, number: int, apart: float = 1) -> None:
     """Draws a picture's next frame on the page's canvas, and compares it with Agg's: `apart` of 255 on average."""
-    picture = reel.picture
+    picture = writer.picture
     wanted = picture.pixels()[..., :3].astype(int)
     behind = picture.background()[: -picture.foot, :, :3].astype(int)
     content = list(picture.content())
@@ -79,8 +79,8 @@ def check_frame(page: Any, reel: Reel, number: int, apart: float = 1) -> None:
     for visible in (False, True):
         for artist in content:
             artist.set_visible(visible)
-        page.evaluate("(body) => film.feed(bytes(body))", text(reel.frame(number)))
-        frames.append(painted(page, reel.size).astype(int))
+        page.evaluate("(body) => film.feed(bytes(body))", text(writer.frame(number)))
+        frames.append(painted(page, writer.size).astype(int))
     furniture, shown = frames
     paper = np.full_like(behind, theme.rgba(theme.PAPER)[:3])
     # Thin lines and words, whose edges two painters shade differently.
@@ -108,12 +108,12 @@ def lab(request: pytest.FixtureRequest) -> Iterator[Any]:
 def test_the_canvas_shows_what_agg_draws(page: Any, lab: Any) -> None:
     """At most 1 of 255 apart on average where anything is drawn; nothing that can be seen is missing or too much."""
     picture, records = lab.picture, lab.records
-    reel = Reel(picture)
+    writer = FrameWriter(picture)
     page.evaluate("() => { window.film = new frames.Film() }")
     for number in sorted({0, len(records) // 3, len(records) - 1}):
         picture.update(records[number])
-        check_frame(page, reel, number)
-    assert not reel.unsupported
+        check_frame(page, writer, number)
+    assert not writer.unsupported
 
 
 def test_the_canvas_shows_the_bands_and_the_density_of_many_trials(page: Any) -> None:
@@ -126,10 +126,10 @@ def test_the_canvas_shows_the_bands_and_the_density_of_many_trials(page: Any) ->
 
     picture = begun(draw, lambda ax, values: ax.set(xlim=(0, 1), ylim=(0, 1)))
     picture.update(moment(2))
-    reel = Reel(picture)
+    writer = FrameWriter(picture)
     page.evaluate("() => { window.film = new frames.Film() }")
-    check_frame(page, reel, 0, apart=2)  # each of five translucent layers rounds its colours
-    assert not reel.unsupported
+    check_frame(page, writer, 0, apart=2)  # each of five translucent layers rounds its colours
+    assert not writer.unsupported
     picture.close()
 
 
@@ -137,21 +137,21 @@ def test_the_canvas_shows_whatever_a_panel_draws(page: Any) -> None:
     """With matplotlib's own artists too, on twins, insets and the figure: frame after frame."""
     shown: list[str] = []
     picture = begun(lambda ax, now: [ADDED[what](ax) for what in shown], furnish_family)
-    reel = Reel(picture)
+    writer = FrameWriter(picture)
     page.evaluate("() => { window.film = new frames.Film() }")
     for number, what in enumerate(ADDED):
         shown[:] = [what]
         picture.update(moment(2))
-        check_frame(page, reel, number, apart=8)  # long thin lines
-    assert not reel.unsupported
+        check_frame(page, writer, number, apart=8)  # long thin lines
+    assert not writer.unsupported
     picture.close()
 
 
 def test_a_pointer_is_told_what_it_is_over(page: Any, lab: Any) -> None:
     """Over its newest point every line has its name, and its values where it lies along an axis; a table its cell."""
-    reel = Reel(lab.picture)
+    writer = FrameWriter(lab.picture)
     lab.picture.update(lab.records[-1])
-    page.evaluate("(body) => { window.film = new frames.Film(); film.feed(bytes(body)) }", text(reel.frame(0)))
+    page.evaluate("(body) => { window.film = new frames.Film(); film.feed(bytes(body)) }", text(writer.frame(0)))
     told = page.evaluate(
         """([wide, high]) => {
           const canvas = document.createElement('canvas');
@@ -164,7 +164,7 @@ def test_a_pointer_is_told_what_it_is_over(page: Any, lab: Any) -> None:
             return [one.name, Boolean(one.box), frames.under([one], ...place, 10)];
           });
         }""",
-        list(reel.size),
+        list(writer.size),
     )
     lines = [(name, words) for name, box, words in told if not box]
     names = {words.split("\n")[0] for *_, words in told} - {""}
@@ -183,11 +183,11 @@ def test_broken_bytes_are_refused_and_the_next_frame_is_shown(page: Any) -> None
     case, random = CASES["RouterAlignmentLab"], np.random.default_rng(0)
     with making(case) as make:
         lab = done(make())
-        reel = Reel(lab.picture)
+        writer = FrameWriter(lab.picture)
         lab.picture.update(lab.records[0])
-        first = reel.frame(0)
+        first = writer.frame(0)
         lab.picture.update(lab.records[-1])
-        second = reel.frame(1)
+        second = writer.frame(1)
         refused = 0
         for attempt in range(60):
             damaged = bytearray(second if attempt % 2 else first)
@@ -213,7 +213,7 @@ def test_broken_bytes_are_refused_and_the_next_frame_is_shown(page: Any) -> None
         page.evaluate("([a, b]) => { window.film = new frames.Film(); film.feed(bytes(a)); film.feed(bytes(b)); }",
                       [text(first), text(second)])  # fmt: skip
         wanted = lab.picture.pixels()[..., :3].astype(int)
-        assert np.abs(painted(page, reel.size).astype(int) - wanted).mean() <= 1
+        assert np.abs(painted(page, writer.size).astype(int) - wanted).mean() <= 1
 
 
 def test_a_stream_is_cut_into_the_bodies_that_were_packed(page: Any) -> None:

@@ -114,9 +114,9 @@ def move(lab: Lab, name: str, value: Any) -> None:
 
 def drawn_as(lab: Any, panel: int, label: str) -> list[Any]:
     """Returns what a panel (counted from 0) draws of the present record under a label."""
-    return [one for one in lab.picture.laid[panel].content if str(one.get_label()) == label]
+    return [one for one in lab.picture.placed[panel].content if str(one.get_label()) == label]
 
 
 def words_of(lab: Any, panel: int) -> list[str]:
     """Returns the words that a panel (counted from 0) writes of the present record."""
-    return [word for one in lab.picture.laid[panel].content if isinstance(one, Sheet) for word in one.words]
+    return [word for one in lab.picture.placed[panel].content if isinstance(one, Sheet) for word in one.words]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from moe_lab_widgets.engine.knobs import LabKnob, config_from, offer
     from moe_lab_widgets.engine.lab import Lab
     from moe_lab_widgets.engine.make import lab, slider
-    from moe_lab_widgets.engine.now import Now
+    from moe_lab_widgets.engine.record import Record
     from moe_lab_widgets.engine.story import Story
     from moe_lab_widgets.playing import play
     from moe_lab_widgets.prediction import predict
@@ -23,7 +23,7 @@ _HOMES = {
     "Lab": "engine.lab",
     "lab": "engine.make",
     "slider": "engine.make",
-    "Now": "engine.now",
+    "Record": "engine.record",
     "Panel": "drawing.panel",
     "Story": "engine.story",
     "LabKnob": "engine.knobs",
@@ -39,9 +39,9 @@ _HOMES = {
 __all__ = [
     "Lab",
     "LabKnob",
-    "Now",
     "Panel",
     "Picture",
+    "Record",
     "RoutingTable",
     "Story",
     "config_from",

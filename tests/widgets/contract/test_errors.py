@@ -72,7 +72,9 @@ def diverge(lab: Any, trials: list[int]) -> None:
 
 def medians(lab: Any) -> list[Any]:
     """The medians of the trials on show."""
-    drawn = (one for laid in lab.picture.laid for one in laid.content if str(one.get_label()).endswith(", median"))
+    drawn = (
+        one for placed in lab.picture.placed for one in placed.content if str(one.get_label()).endswith(", median")
+    )
     return [one.get_ydata() for one in drawn if isinstance(one, Line2D)]
 
 

@@ -16,7 +16,7 @@ from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.trials import MOST_LINES
-from moe_lab_widgets.frames.reel import Reel, Stream
+from moe_lab_widgets.frames.writer import FrameWriter, Stream
 from tests.widgets.cases import one_case_in
 from tests.widgets.labs import another_picture
 
@@ -29,13 +29,13 @@ RECORDS = 6
 @one_case_in(2)
 def test_a_run_s_frames_are_small_and_need_no_pixels_of_agg(ended: Any) -> None:
     picture, stream = ended.picture, Stream()
-    reel = Reel(picture)
+    writer = FrameWriter(picture)
     sizes, bodies = [], []
     for number, record in enumerate(ended.records):
         picture.show(record)
-        bodies.append(reel.frame(number))
+        bodies.append(writer.frame(number))
         sizes.append(len(stream.pack(bodies[-1])))
-    assert reel.unsupported == set()
+    assert writer.unsupported == set()
     first, rest = sizes[0], sizes[1:]
     assert first < 120_000, "the background and what every frame uses"
     assert np.mean(rest) <= MOST
@@ -45,11 +45,11 @@ def test_a_run_s_frames_are_small_and_need_no_pixels_of_agg(ended: Any) -> None:
 
 def test_a_record_drawn_again_sends_nothing_new(ended: Any) -> None:
     picture, record = ended.picture, ended.records[-1]
-    reel = Reel(picture)
+    writer = FrameWriter(picture)
     picture.show(record)
-    first = reel.frame(0)
+    first = writer.frame(0)
     picture.show(record)
-    again = reel.frame(0)
+    again = writer.frame(0)
     kind, number, length = struct.unpack("<BII", again[:9])
     assert (kind, number, len(again)) == (4, 0, 9 + length), "a frame, and no resources"
     assert first.endswith(again)
@@ -77,7 +77,7 @@ def test_a_live_picture_follows_its_scale(ended: Any) -> None:
     picture.set_scale(1.5)
     picture.show(record)
     np.testing.assert_array_equal(picture.pixels(), large.pixels())
-    assert Reel(picture).size == (1650, 672)
+    assert FrameWriter(picture).size == (1650, 672)
     picture.set_scale(1.0)
     picture.show(record)
     np.testing.assert_array_equal(picture.pixels(), before)
@@ -124,11 +124,11 @@ class Widened:
 def frames_of(lab: Any, trials: int) -> tuple[float, Any]:
     """(the mean bytes of a frame after the first, the picture) of a run with some trials."""
     picture, widened, stream = another_picture(lab, trials=trials), Widened(trials), Stream()
-    reel, sizes = Reel(picture), []
+    writer, sizes = FrameWriter(picture), []
     for number, record in enumerate(lab.records[:: max(len(lab.records) // RECORDS, 1)]):
         picture.show(widened.record(record))
-        sizes.append(len(stream.pack(reel.frame(number))))
-    assert reel.unsupported == set(), "bands are drawn by the page"
+        sizes.append(len(stream.pack(writer.frame(number))))
+    assert writer.unsupported == set(), "bands are drawn by the page"
     return float(np.mean(sizes[1:])), picture
 
 

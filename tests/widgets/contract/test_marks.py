@@ -60,13 +60,13 @@ def name(artist: Any) -> str:
 
 def marks(lab: Any) -> Iterator[tuple[Kind, Any]]:
     """Yields the artists of the present picture by their kind."""
-    for laid in lab.picture.laid:
-        for artist in laid.content:
-            yield (laid.number, "of the record", name(artist)), artist
-        for ax in laid.family:
+    for placed in lab.picture.placed:
+        for artist in placed.content:
+            yield (placed.number, "of the record", name(artist)), artist
+        for ax in placed.family:
             for artist in (*ax.lines, *ax.collections, *ax.texts, *ax.artists):
-                if artist not in laid.content:
-                    yield (laid.number, "furniture", name(artist)), artist
+                if artist not in placed.content:
+                    yield (placed.number, "furniture", name(artist)), artist
 
 
 def below_equal_ones(lab: Any, hidden: list[Any]) -> bool:
@@ -98,12 +98,12 @@ def _show(lab: Any, kind: Kind, artists: list[Any], shown: bool) -> None:
     for artist in artists:
         artist.set_visible(shown)
     if kind[1] == "furniture":
-        lab.picture.laid[kind[0] - 1].touch()
+        lab.picture.placed[kind[0] - 1].touch()
 
 
 def notes(lab: Any) -> str:
     """What the panels of a Lab say of their marks."""
-    said = (laid.panel.note for laid in lab.picture.laid)
+    said = (placed.panel.note for placed in lab.picture.placed)
     return " ".join(note(lab.values) if callable(note) else note for note in said)
 
 

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from PIL import Image
 
 from moe_lab_widgets.drawing.picture import drawing_lock
-from moe_lab_widgets.frames.reel import Reel
+from moe_lab_widgets.frames.writer import FrameWriter
 from tests.helpers.user_style import users_style
 from tests.widgets.cases import Case, one_case_in
 from tests.widgets.labs import Make, another_picture, done, move, pixels, shown
@@ -41,7 +41,7 @@ def test_the_texts_of_a_finished_run(ended: Any) -> None:
 
 def curves(lab: Any) -> tuple[list[Any], list[Any]]:
     """The places of the lines that show the run, and of those that a pin keeps."""
-    drawn = [one for laid in lab.picture.laid for one in laid.content if isinstance(one, Line2D)]
+    drawn = [one for placed in lab.picture.placed for one in placed.content if isinstance(one, Line2D)]
     kept = [one for one in drawn if "pinned" in str(one.get_label())]
     return [one.get_xydata().copy() for one in drawn if one not in kept], [one.get_xydata().copy() for one in kept]
 
@@ -136,7 +136,7 @@ def test_its_picture_is_the_same_whatever_style_a_user_has_set(ended: Any) -> No
         picture.show(ended.record)
         whole = np.asarray(Image.open(io.BytesIO(picture.png("A caption with 50 % and $x_1$."))))
         with drawing_lock:
-            body = np.frombuffer(Reel(picture).frame(0), dtype=np.uint8)
+            body = np.frombuffer(FrameWriter(picture).frame(0), dtype=np.uint8)
         picture.close()
         return np.concatenate([whole.ravel(), body])
 

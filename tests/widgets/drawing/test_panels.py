@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from moe_lab.drawing import theme
-from moe_lab_widgets.drawing.laid import OFTEN
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
-from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.drawing.placed import OFTEN
+from moe_lab_widgets.engine.record import ONLY, Record
 
-Draw = Callable[[Any, Now], None]
+Draw = Callable[[Any, Record], None]
 
 
-def moment(count: int = 5, slope: float = 1.0, **values: Any) -> Now:
+def moment(count: int = 5, slope: float = 1.0, **values: Any) -> Record:
     """A run of `count` records of a loss that grows from 0."""
     shots = tuple({"step": step, "loss": slope * step} for step in range(count))
-    return Now({ONLY: shots}, values, (ONLY,))
+    return Record({ONLY: shots}, values, (ONLY,))
 
 
 def begun(draw: Draw, furnish: Any = lambda ax, values: None, values: Mapping[str, Any] | None = None) -> Picture:
@@ -31,17 +31,17 @@ def begun(draw: Draw, furnish: Any = lambda ax, values: None, values: Mapping[st
     return picture
 
 
-def shown(picture: Picture, now: Now) -> np.ndarray:
+def shown(picture: Picture, now: Record) -> np.ndarray:
     """The pixels of a moment."""
     picture.show(now)
     return picture.pixels()[..., :3].copy()
 
 
-def nothing(ax: Any, now: Now) -> None:
+def nothing(ax: Any, now: Record) -> None:
     """Draws nothing."""
 
 
-def curve(ax: Any, now: Now) -> None:
+def curve(ax: Any, now: Record) -> None:
     ax.plot(*now.curve("loss"), "k", label="loss")
 
 
@@ -168,19 +168,19 @@ def test_what_draw_adds_is_shown_and_goes_before_the_next_frame(what: str) -> No
 
 
 def test_a_legend_names_the_bars_of_its_frame_alone() -> None:
-    def draw(ax: Any, now: Now) -> None:
+    def draw(ax: Any, now: Record) -> None:
         ax.bar([1, 2], [3, 4], label="bars")
         ax.legend()
 
     picture = begun(draw, fixed)
     for _ in range(3):
         picture.show(moment())
-    legend = picture.laid[0].axes[0].get_legend()
+    legend = picture.placed[0].axes[0].get_legend()
     assert legend is not None and [text.get_text() for text in legend.get_texts()] == ["bars"]
 
 
 def test_colours_do_not_wander_from_frame_to_frame() -> None:
-    def draw(ax: Any, now: Now) -> None:
+    def draw(ax: Any, now: Record) -> None:
         for one in (ax, twin(ax), ax.child_axes[0]):
             one.plot([0, 1], [0, 1])
             one.fill([0, 1, 1], [0, 0, 1])
@@ -203,7 +203,7 @@ REFUSED: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_axes_made_in_draw_are_refused_and_the_picture_recovers(what: str) -> None:
-    def draw(ax: Any, now: Now) -> None:
+    def draw(ax: Any, now: Record) -> None:
         curve(ax, now)
         if len(now.shots[ONLY]) == 3:
             REFUSED[what](ax)
@@ -217,7 +217,7 @@ def test_axes_made_in_draw_are_refused_and_the_picture_recovers(what: str) -> No
 
 
 def test_a_draw_that_fails_leaves_nothing() -> None:
-    def draw(ax: Any, now: Now) -> None:
+    def draw(ax: Any, now: Record) -> None:
         curve(ax, now)
         ax.figure.text(0.5, 0.5, "half of it")
         if len(now.shots[ONLY]) == 3:
@@ -232,7 +232,7 @@ def test_a_draw_that_fails_leaves_nothing() -> None:
 
 
 def test_axes_cleared_in_draw_are_refused_and_the_next_run_has_its_furniture() -> None:
-    def draw(ax: Any, now: Now) -> None:
+    def draw(ax: Any, now: Record) -> None:
         if len(now.shots[ONLY]) == 3:
             ax.clear()
         curve(ax, now)
@@ -251,13 +251,13 @@ def test_axes_cleared_in_draw_are_refused_and_the_next_run_has_its_furniture() -
 
 def test_open_limits_hold_the_data_and_grow_rarely() -> None:
     picture = begun(curve)
-    laid = picture.laid[0]
-    ax, versions = laid.axes[0], set()
+    placed = picture.placed[0]
+    ax, versions = placed.axes[0], set()
     for count in range(2, 200):
         picture.show(moment(count))
         (left, right), (low, high) = ax.get_xlim(), ax.get_ylim()
         assert left <= 0 < count - 1 <= right and low <= 0 < count - 1 <= high
-        versions.add(laid.version)
+        versions.add(placed.version)
     assert len(versions) < 30
     wide = ax.get_xlim()
     picture.show(moment(2))
@@ -269,7 +269,7 @@ def test_open_limits_hold_the_data_and_grow_rarely() -> None:
 
 def test_open_limits_hold_what_furnish_has_drawn() -> None:
     picture = begun(curve, lambda ax, values: ax.plot([-50, 0], [70, 70]))
-    ax = picture.laid[0].axes[0]
+    ax = picture.placed[0].axes[0]
     for _ in range(2):
         picture.show(moment(5))
         assert ax.get_xlim()[0] < -50 and ax.get_xlim()[1] > 4 and ax.get_ylim()[0] < 0 and ax.get_ylim()[1] > 70
@@ -277,13 +277,13 @@ def test_open_limits_hold_what_furnish_has_drawn() -> None:
 
 
 def test_open_limits_of_a_twin_follow_its_data_and_share_the_horizontal_ones() -> None:
-    def draw(ax: Any, now: Now) -> None:
+    def draw(ax: Any, now: Record) -> None:
         steps, values = now.curve("loss")
         ax.plot(steps, values)
         twin(ax).plot(2 * steps, 100 * values)
 
     picture = begun(draw, lambda ax, values: ax.twinx())
-    ax = picture.laid[0].axes[0]
+    ax = picture.placed[0].axes[0]
     for count in (3, 30):
         full = shown(picture, moment(count))
         assert ax.get_ylim()[1] >= count - 1 and twin(ax).get_ylim()[1] >= 100 * (count - 1)
@@ -296,7 +296,7 @@ def test_open_limits_of_a_twin_follow_its_data_and_share_the_horizontal_ones() -
 
 
 def test_a_scale_or_a_title_set_in_draw_costs_the_furniture_once() -> None:
-    def draw(ax: Any, now: Now) -> None:
+    def draw(ax: Any, now: Record) -> None:
         ax.set(yscale="log", title="A title", xlabel="step", ylabel="loss")
         ax.plot(*now.curve("loss"))
 
@@ -318,7 +318,7 @@ def test_a_scale_or_a_title_set_in_draw_costs_the_furniture_once() -> None:
 # ---- pins ----
 
 
-def draw_two(ax: Any, now: Now) -> None:
+def draw_two(ax: Any, now: Record) -> None:
     ax.plot(*now.curve("loss"), "k", label="loss")
     ax.plot([0, 9], [9, 0], "k")  # which has no label
     twin(ax).plot(*now.curve("loss"), "r", label="loss of the twin")
@@ -330,7 +330,7 @@ def furnish_two(ax: Any, values: Any) -> None:
 
 
 def pinned(picture: Picture) -> list[Any]:
-    return [one for one in picture.laid[0].content if one.get_label() == "pinned"]
+    return [one for one in picture.placed[0].content if one.get_label() == "pinned"]
 
 
 def test_pins_keep_labelled_lines_dotted_over_runs_and_go_again() -> None:
@@ -341,7 +341,7 @@ def test_pins_keep_labelled_lines_dotted_over_runs_and_go_again() -> None:
         picture.begin({"top": top_now})
         picture.show(moment(8, slope))
         lines = pinned(picture)
-        assert len(lines) == 2 and {one.axes for one in lines} == set(picture.laid[0].family)
+        assert len(lines) == 2 and {one.axes for one in lines} == set(picture.placed[0].family)
         for line in lines:
             np.testing.assert_array_equal(line.get_ydata(), np.arange(8))
             assert line.get_linestyle() == ":"
@@ -353,9 +353,9 @@ def test_pins_keep_labelled_lines_dotted_over_runs_and_go_again() -> None:
 
 
 def test_a_panel_may_draw_its_pins_itself() -> None:
-    kept: list[Now] = []
+    kept: list[Record] = []
 
-    def pin(ax: Any, pinned: Now, now: Now) -> None:
+    def pin(ax: Any, pinned: Record, now: Record) -> None:
         kept.append(pinned)
         ax.axhline(pinned["loss"])
 
@@ -373,7 +373,7 @@ def test_a_panel_may_draw_its_pins_itself() -> None:
 
 
 def test_slow_drawing_is_told_the_helper() -> None:
-    def slow(ax: Any, now: Now) -> None:
+    def slow(ax: Any, now: Record) -> None:
         for place in range(150):
             ax.text(place % 10, place / 15, str(place))
 

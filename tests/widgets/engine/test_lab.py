@@ -27,7 +27,7 @@ from moe_lab_widgets import config_from, offer
 from moe_lab_widgets import lab as declare
 from moe_lab_widgets.engine import runner
 from moe_lab_widgets.engine.lab import Lab
-from moe_lab_widgets.engine.now import ONLY
+from moe_lab_widgets.engine.record import ONLY
 from tests.helpers.living import living_widgets
 from tests.helpers.page import tell
 from tests.helpers.strange import LONG, Strange
@@ -89,7 +89,7 @@ def _check_state(lab: Lab) -> None:
     assert lab.record is lab.records[-1] is shown(lab)[-1]
     for name, expected in _expected(lab).items():
         np.testing.assert_array_equal(lab.record[name], expected)
-    assert lab.picture.laid[0].axes[0].get_xlim() == (0, values["epochs"])
+    assert lab.picture.placed[0].axes[0].get_xlim() == (0, values["epochs"])
     assert lab.caption(lab.record) in lab.screen.caption.value
     assert "finished" in lab.controls.status.value and f"step {values['epochs']}" in lab.controls.status.value
     assert lab.controls.message.value == ""

@@ -15,14 +15,14 @@ from matplotlib.axes import Axes
 from moe_lab.core.snapshots import Snapshot
 from moe_lab_widgets import LabKnob, Panel, Story
 from moe_lab_widgets.engine.lab import Lab
-from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.engine.record import ONLY, Record
 from tests.widgets.engine.tiny import PARTS, draw_accuracy, furnish_accuracy, run, shown, tiny
 
 ZOOM = LabKnob(name="zoom", symbol="z", meaning="how near", default=1, slider=(1, 9, 1), view_only=True)
 EXTRA = LabKnob(name="extra", meaning="records to add at the end", default=0, slider=(0, 9, 1), view_only=True)
 
 
-def draw_near(ax: Axes, now: Now) -> None:
+def draw_near(ax: Axes, now: Record) -> None:
     draw_accuracy(ax, now)
     ax.axhline(0.5, linewidth=now.values["zoom"])
 
@@ -35,7 +35,7 @@ def viewing(begun: list[str]) -> type[Lab]:
         begun.append(threading.current_thread().name)
         return run(**values)
 
-    def more(now: Now) -> Iterator[Snapshot] | None:
+    def more(now: Record) -> Iterator[Snapshot] | None:
         missing = now.values["epochs"] + 1 + now.values["extra"] - len(now.shots[ONLY])
         return added(now.of(), missing) if missing > 0 else None
 

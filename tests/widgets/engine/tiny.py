@@ -19,7 +19,7 @@ from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.drawing import theme
 from moe_lab_widgets import LabKnob, Panel, Story, lab, offer
 from moe_lab_widgets.engine.lab import Lab
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 
 MEASURES = {"accuracy": Measure((), "", "training accuracy"), "loss": Measure((), "", "mean logistic loss")}
 
@@ -74,11 +74,11 @@ def _troubled(snapshots: Iterator[Snapshot], trouble: str) -> Iterator[Snapshot]
         yield snapshot
 
 
-drawn: WeakKeyDictionary[Figure, list[Now]] = WeakKeyDictionary()
+drawn: WeakKeyDictionary[Figure, list[Record]] = WeakKeyDictionary()
 """All moments that the first panel of a picture has drawn, by its figure."""
 
 
-def shown(lab: Any) -> list[Now]:
+def shown(lab: Any) -> list[Record]:
     """The moments that a Lab's picture has drawn, the present one last."""
     return drawn[lab.picture.figure]
 
@@ -87,7 +87,7 @@ def furnish_accuracy(ax: Axes, values: Mapping[str, Any]) -> None:
     ax.set(xlim=(0, values["epochs"]), ylim=(0, 1.05), xlabel="step")
 
 
-def draw_accuracy(ax: Axes, now: Now) -> None:
+def draw_accuracy(ax: Axes, now: Record) -> None:
     figure = ax.get_figure(root=True)
     assert figure is not None
     drawn.setdefault(figure, []).append(now)
@@ -100,12 +100,12 @@ def furnish_loss(ax: Axes, values: Mapping[str, Any]) -> None:
     ax.set(xlim=(0, values["epochs"]), ylim=(0, 1), xlabel="step")
 
 
-def draw_loss(ax: Axes, now: Now) -> None:
+def draw_loss(ax: Axes, now: Record) -> None:
     steps, values = now.curve("loss")
     ax.plot(steps, values.mean(1), color=theme.INK, label="mean loss")
 
 
-def caption(now: Now) -> str:
+def caption(now: Record) -> str:
     return f"Step {now.step}: accuracy {100 * now['accuracy'].mean():.0f} %, loss {now['loss'].mean():.2f}."
 
 

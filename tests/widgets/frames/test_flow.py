@@ -9,7 +9,7 @@ import pytest
 
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.frames.flow import Flow
-from moe_lab_widgets.frames.screen import Screen, View
+from moe_lab_widgets.frames.screen import PageWidget, Screen
 from tests.helpers.page import tell
 
 
@@ -48,14 +48,14 @@ def test_no_number_is_sent_twice() -> None:
 
 
 def test_a_page_may_speak_while_the_cell_is_still_making_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Hasty(View):
+    class Hasty(PageWidget):
         """Its page says hello at once."""
 
         def on_msg(self, callback: Callable[..., None], remove: bool = False) -> None:
             super().on_msg(callback, remove)
             callback(self, {"kind": "hello", "page": "one", "ratio": 1, "inflates": True, "hidden": False}, [])
 
-    monkeypatch.setattr("moe_lab_widgets.frames.screen.View", Hasty)
+    monkeypatch.setattr("moe_lab_widgets.frames.screen.PageWidget", Hasty)
     screen, told = Screen(Blank(())), []
     assert not screen.live
     screen.listen(lambda what, *about: told.append(what))

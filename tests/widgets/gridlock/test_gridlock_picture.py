@@ -16,7 +16,7 @@ from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
 from moe_lab_widgets import GridlockLab
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import two_digits
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock import EDGES, NAMES, caption, error_limits, progress_of, ticks
 from tests.widgets.cases import AFTER, GRIDLOCK, POWER
@@ -25,7 +25,7 @@ from tests.widgets.labs import Make, done, drawn_as, fixtures, pixels, shown, wo
 make, ended = fixtures(GRIDLOCK)
 
 
-def with_joint(now: Now, **values: Any) -> Now:
+def with_joint(now: Record, **values: Any) -> Record:
     """A moment whose joint EM has other values, each a function of the step."""
     shots = (
         dataclasses.replace(shot, values={**shot.values, **{name: make(shot.step) for name, make in values.items()}})
@@ -39,7 +39,7 @@ def with_joint(now: Now, **values: Any) -> Now:
 
 def sheets(lab: Any, method: str) -> list[Sheet]:
     """What the first panel draws of a method: head, matrix, gates, signs, numbers."""
-    both = [one for one in lab.picture.laid[0].content if isinstance(one, Sheet)]
+    both = [one for one in lab.picture.placed[0].content if isinstance(one, Sheet)]
     return both[: len(both) // 2] if method == "spectral" else both[len(both) // 2 :]
 
 
@@ -111,7 +111,7 @@ def test_where_a_method_is_in_words(ended: GridlockLab) -> None:
 
 def test_the_curves_are_the_records(make: Make) -> None:
     lab = done(make(trials=3))
-    now, ax = lab.record, lab.picture.laid[1].axes[0]
+    now, ax = lab.record, lab.picture.placed[1].axes[0]
     for method, words in NAMES.items():
         first = 3 * POWER if method == "spectral" else 0
         shots = [shot for shot in now.shots[method] if shot.step >= first]
@@ -133,7 +133,7 @@ def test_em_from_the_truth_is_what_no_method_beats(make: Make) -> None:
             assert (at.em_errors(now, method)[1][-1] > 0.97 * now.last("best")).all()
 
 
-def _moment(errors: np.ndarray, fit: float) -> Now:
+def _moment(errors: np.ndarray, fit: float) -> Record:
     """A moment of joint EM, with these errors (an iteration, trial) and one fit of all regressors."""
     task = MixtureTask(experts=2, dimension=4)
     like = next(train(JointEM(iterations=1), task, samples=50, trials=errors.shape[1]))
@@ -143,7 +143,7 @@ def _moment(errors: np.ndarray, fit: float) -> Now:
         return dataclasses.replace(like, step=step, values=values)
 
     shots = [shot(step, error) for step, error in enumerate(errors)]
-    return Now({"spectral": (shots[0],), "joint": tuple(shots)}, {"experts": 2}, ("spectral", "joint"))
+    return Record({"spectral": (shots[0],), "joint": tuple(shots)}, {"experts": 2}, ("spectral", "joint"))
 
 
 def test_stuck_is_less_than_two_hundredths_in_twenty_iterations_short_of_the_truth() -> None:
@@ -184,7 +184,7 @@ def test_ticks() -> None:
 
 def test_limits_stay_while_it_runs_and_follow_the_knobs(make: Make) -> None:
     lab = shown(make(playing=False))
-    (ax,) = lab.picture.laid[1].axes
+    (ax,) = lab.picture.placed[1].axes
     before = ax.get_ylim()
     lab.play()
     done(lab)

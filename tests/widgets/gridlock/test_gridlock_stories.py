@@ -14,7 +14,7 @@ from moe_lab.recovery.gridlock.grid_points import WINDOW
 from moe_lab.recovery.gridlock.training import recover
 from moe_lab.recovery.measures import regressor_fit
 from moe_lab.recovery.printed import as_printed
-from moe_lab_widgets.engine.now import Now, moments
+from moe_lab_widgets.engine.record import Record, side_by_side
 from moe_lab_widgets.labs import gridlock, gridlock_record
 from moe_lab_widgets.labs.gridlock_stories import PRINTED, STORIES
 from tests.helpers.effort import one_in
@@ -50,7 +50,7 @@ def _shots(run: MixtureRun) -> list[Any]:
 
 
 @cache
-def _last(name: str, **changes: Any) -> Now:
+def _last(name: str, **changes: Any) -> Record:
     """The last moment, as the Lab has it; fewer are taken on the way, but those that its test of convergence compares.
 
     Stories that differ in the spectral method alone have one joint EM.
@@ -58,11 +58,13 @@ def _last(name: str, **changes: Any) -> Now:
     values = {**DEFAULTS, **_story(name).values, **changes}
     spectral, joint = gridlock.runs(values).values()
     joint = joint.replace(record_every=1 if name == EASY else WINDOW)
-    *_, last = moments({"spectral": lambda: iter(_shots(spectral)), "joint": lambda: iter(_shots(joint))}, values, 0)
+    *_, last = side_by_side(
+        {"spectral": lambda: iter(_shots(spectral)), "joint": lambda: iter(_shots(joint))}, values, 0
+    )
     return last
 
 
-def _start_fit(last: Now) -> np.ndarray:
+def _start_fit(last: Record) -> np.ndarray:
     """(trial,) regressor fits after the power iterations."""
     power = gridlock_record.power(last.values)
     return np.asarray(next(s for s in last.shots["spectral"] if s.step == power)["regressor_fit"])

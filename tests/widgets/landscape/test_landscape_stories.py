@@ -12,7 +12,7 @@ from moe_lab.core.snapshots import Snapshot
 from moe_lab.recovery.landscape.run import LossRun
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab_widgets import LandscapeLab
-from moe_lab_widgets.engine.now import moments
+from moe_lab_widgets.engine.record import side_by_side
 from moe_lab_widgets.labs import landscape as of
 from moe_lab_widgets.labs.landscape_stories import STORIES
 from tests.helpers.effort import one_in
@@ -51,7 +51,7 @@ def test_the_numbers_that_a_story_names_are_those_of_its_run(name: str) -> None:
     values = {**DEFAULTS, **story.values}
     configs = bare(LandscapeLab).configs(values)
     begun = {method: partial(lambda run: iter(_snapshots(run)), run) for method, run in configs.items()}
-    *_, last = moments(begun, values, values["steps"])
+    *_, last = side_by_side(begun, values, values["steps"])
     assert last.trials == 5
     for method, count, said in zip(last.names, counts, (first, second), strict=True):
         stuck, falling = of.verdicts(last, method)

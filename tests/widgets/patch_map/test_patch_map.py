@@ -18,7 +18,7 @@ from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.drawing.sheet import Sheet, integer
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.drawing.words import percent
-from moe_lab_widgets.engine import now
+from moe_lab_widgets.engine import record
 from moe_lab_widgets.engine.copying import started
 from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.labs import patch_map as of
@@ -35,20 +35,20 @@ VEILS = "patches that an expert does not keep"
 BARE = bare(PatchMapLab)
 
 
-def moments(values: dict[str, Any]) -> list[Any]:
+def records_of(values: dict[str, Any]) -> list[Any]:
     runs = {name: partial(started, run) for name, run in BARE.configs(values).items()}
-    return list(now.moments(runs, values, of.steps_of(values)))
+    return list(record.side_by_side(runs, values, of.steps_of(values)))
 
 
 def sheet(lab: Any, label: str) -> Sheet:
     """What the first panel draws under a name."""
-    (found,) = (one for one in lab.picture.laid[0].content if one.get_label() == label)
+    (found,) = (one for one in lab.picture.placed[0].content if one.get_label() == label)
     return found
 
 
 def medians(lab: Any, panel: int) -> dict[str, Any]:
     """The thick lines of a panel, by the model's name in the picture."""
-    lines = [one for one in lab.picture.laid[panel].content if str(one.get_label()).endswith(", median")]
+    lines = [one for one in lab.picture.placed[panel].content if str(one.get_label()).endswith(", median")]
     return {line.get_label().removesuffix(", median"): line.get_data() for line in lines}
 
 
@@ -57,7 +57,7 @@ def test_the_records_are_those_of_each_model_alone() -> None:
     study = BARE.configs(SMALL)[of.STUDY]
     settings = {name: getattr(study, name) for name in ("samples", "trials", "seed", "epochs", "record_every")}
     settings["test_samples"] = of.TEST_SAMPLES
-    last = moments(SMALL)[-1]
+    last = records_of(SMALL)[-1]
     assert list(last.shots) == list(of.models(SMALL))
     for name, model in of.models(SMALL).items():
         every = 1 if name == of.STUDY else of.CONTROLS_EVERY
@@ -104,12 +104,12 @@ def test_with_a_gpu_trials_reach_a_hundred() -> None:
 def test_many_trials_are_drawn_as_bands_and_a_density(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of, "TEST_SAMPLES", 12)
     values = {**SMALL, "trials": MOST_LINES + 1, "experts": 2, "steps": 1, "samples": 16}
-    last = moments(values)[-1]
+    last = records_of(values)[-1]
     picture = Picture(BARE.declaration.panels)
     picture.begin(values)
     picture.show(last)
-    for laid in picture.laid[1:]:
-        drawn = [one for one in laid.content if str(one.get_label()).startswith("mixture, ")]
+    for placed in picture.placed[1:]:
+        drawn = [one for one in placed.content if str(one.get_label()).startswith("mixture, ")]
         shapes = [one for one in drawn if isinstance(one, PolyCollection)]
         assert [len(one.get_paths()) for one in shapes] == [2, 1], "bands, and a density"
     assert f"where the {MOST_LINES + 1} trials are now" in BARE.declaration.caption(last)
@@ -185,7 +185,7 @@ def test_every_story_names_its_seed_and_one_is_what_its_run_ends_with() -> None:
     assert all(story.values["seed"] == 0 for story in STORIES)
     story = next(story for story in STORIES if story.name == "Few samples (N = 200)")
     values = {**DEFAULTS, **story.values}
-    last = moments(values)[-1]
+    last = records_of(values)[-1]
     said = [float(word) / 100 for word in ("85", "82", "84", "37")]
     accuracies = [np.median(last.last("test_accuracy", name)) for name in of.MODELS]
     found = [*accuracies, np.median(last["kept_in_object"])]

@@ -15,7 +15,7 @@ from moe_lab_widgets.drawing.maps import pale, steps
 from moe_lab_widgets.drawing.on_axes import box_of
 from moe_lab_widgets.drawing.share_map import GHOST, ShareMap
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import phase_transition as of
 from moe_lab_widgets.labs.phase_transition import caption, pinned_name
 from moe_lab_widgets.labs.phase_transition_record import coverage_at, samples_needed
@@ -27,11 +27,11 @@ make, ended = fixtures(PHASE)
 
 def labelled(lab: PhaseTransitionLab, panel: int, label: str) -> list[Any]:
     """What a panel draws whose label begins so."""
-    return [one for one in lab.picture.laid[panel].content if str(one.get_label()).startswith(label)]
+    return [one for one in lab.picture.placed[panel].content if str(one.get_label()).startswith(label)]
 
 
 def cells_of(lab: PhaseTransitionLab) -> ShareMap:
-    (cells,) = (one for one in lab.picture.laid[0].content if isinstance(one, ShareMap))
+    (cells,) = (one for one in lab.picture.placed[0].content if isinstance(one, ShareMap))
     return cells
 
 
@@ -46,8 +46,8 @@ def check(lab: PhaseTransitionLab) -> None:
     assert last.done.shape == (len(kept), len(samples), values["trials"]) and last.done.all()
     assert np.isfinite(last.test_accuracy).all() and np.isfinite(last.coverage).all()
     assert lab.record is lab.records[-1]
-    for laid in lab.picture.laid:
-        assert [label.get_text() for label in laid.axes[0].get_yticklabels()] == [str(one) for one in kept]
+    for placed in lab.picture.placed:
+        assert [label.get_text() for label in placed.axes[0].get_yticklabels()] == [str(one) for one in kept]
     cells = cells_of(lab)
     np.testing.assert_array_equal(cells.share, last.share)
     assert cells.running == {} and (cells.filled == 1).all()
@@ -82,7 +82,7 @@ def test_k_matters_for_joint_training_only(make: Make) -> None:
 def _words(lab: PhaseTransitionLab) -> str:
     """All words in the picture."""
     texts = [text.get_text() for text in lab.picture.figure.findobj(lambda one: hasattr(one, "get_text"))]
-    drawn = [one for laid in lab.picture.laid for one in laid.content if isinstance(one, Sheet)]
+    drawn = [one for placed in lab.picture.placed for one in placed.content if isinstance(one, Sheet)]
     return " | ".join([*texts, *(words for sheet in drawn for words in sheet.words)])
 
 
@@ -211,7 +211,7 @@ def test_the_90_percent_line_never_lies_on_a_row_boundary(share: Any) -> None:
 
 
 def said(one: PhaseRecord, **origin: Any) -> str:
-    return caption(Now({ONLY: (replace(one, origin=origin),)}, {}, (ONLY,)))
+    return caption(Record({ONLY: (replace(one, origin=origin),)}, {}, (ONLY,)))
 
 
 def test_what_captions_say_by_hand() -> None:
@@ -264,10 +264,10 @@ def test_the_map_before_is_pale_until_this_one_is_complete() -> None:
 
 
 def test_what_a_short_run_has_not_reached_is_that_of_the_run_before_it() -> None:
-    def moment(shares: list[float], before: Now | None, rows: int = 1) -> Now:
-        return Now({ONLY: (record([shares] * rows, (40, 100)),)}, {}, (ONLY,), before=before)
+    def moment(shares: list[float], before: Record | None, rows: int = 1) -> Record:
+        return Record({ONLY: (record([shares] * rows, (40, 100)),)}, {}, (ONLY,), before=before)
 
-    def before(now: Now) -> Any:
+    def before(now: Record) -> Any:
         return pale(now, lambda one: one.share, lambda one: one.patches_per_expert)
 
     hole = np.nan
@@ -306,7 +306,7 @@ def test_the_90_percent_line_is_dashed_until_nothing_can_move_it(ended: PhaseTra
 
 
 def test_numbers_fit_their_cells_in_small_print(ended: PhaseTransitionLab) -> None:
-    cells = ShareMap(box_of(ended.picture.laid[0].axes[0]), np.ones((8, 8)), np.zeros((8, 8)), {})
+    cells = ShareMap(box_of(ended.picture.placed[0].axes[0]), np.ones((8, 8)), np.zeros((8, 8)), {})
     inks, places = cells.words_at(1.0)
     assert all(9 <= len(ink) <= 12 for ink in inks) and set(cells.words) == {"100"}
     painted = cells.boxes_at(1.0)[-64:]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from moe_lab.patch_routing.phase_live import PhaseRecord
-from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs.phase_transition import caption, grid_of
 from moe_lab_widgets.labs.phase_transition_record import samples_needed
 from moe_lab_widgets.playground.declared import PHASES, module
@@ -61,7 +61,7 @@ def drawn(random: np.random.Generator) -> tuple[dict[str, Any], PhaseRecord]:
 
 def said(one: PhaseRecord) -> dict[str, Any]:
     needed = [{"nan": "NaN", "inf": "Infinity"}.get(f"{count:.0f}", f"{count:.0f}") for count in samples_needed(one)[0]]
-    return {"caption": caption(Now({ONLY: (one,)}, {}, (ONLY,))), "needed": needed}
+    return {"caption": caption(Record({ONLY: (one,)}, {}, (ONLY,))), "needed": needed}
 
 
 def trainings(one: PhaseRecord) -> list[list[Any]]:

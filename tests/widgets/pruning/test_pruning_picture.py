@@ -26,7 +26,7 @@ MARK = {"●", "✖", "■"}
 
 
 def sheets(lab: Any, panel: int) -> list[Sheet]:
-    return [one for one in lab.picture.laid[panel].content if isinstance(one, Sheet)]
+    return [one for one in lab.picture.placed[panel].content if isinstance(one, Sheet)]
 
 
 def words(lab: Any, panel: int) -> list[str]:
@@ -40,7 +40,7 @@ def boxes(lab: Any, panel: int, sheet: int = 0) -> tuple[np.ndarray, np.ndarray]
 
 
 def line(lab: Any, label: str) -> Line2D:
-    (found,) = [one for one in lab.picture.laid[1].content if isinstance(one, Line2D) and one.get_label() == label]
+    (found,) = [one for one in lab.picture.placed[1].content if isinstance(one, Line2D) and one.get_label() == label]
     return found
 
 
@@ -57,7 +57,7 @@ def test_bars_are_the_changes_of_the_trial_on_show(make: Make, values: dict[str,
     lab = done(make(**values))
     (record, choice), trial = look(lab), lab.values["shown"] - 1
     change, kept = record["norm_change"][trial], record.kept(choice, trial)
-    count, ax = len(change), lab.picture.laid[0].axes[0]
+    count, ax = len(change), lab.picture.placed[0].axes[0]
     (_, top, _, bottom), fills = boxes(lab, 0)[0][:count].T, boxes(lab, 0)[1]
     high = 448 * ax.get_position().height * 480 / 448  # of the Axes, in pixels
     unit = high / (ax.get_ylim()[1] - ax.get_ylim()[0]) / 5.5  # of a change of 1; an axis ends at 5.5
@@ -140,7 +140,7 @@ def test_the_curves_are_medians_over_the_trials(make: Make, fine_tune: bool) -> 
     if fine_tune:
         before = line(lab, "router norm, without fine-tuning").get_ydata()
         np.testing.assert_allclose(before, np.median(record.pruned.plain["router-magnitude"], axis=1))
-    (at_rho,) = [one for one in lab.picture.laid[1].content if "range of the trials" in str(one.get_label())]
+    (at_rho,) = [one for one in lab.picture.placed[1].content if "range of the trials" in str(one.get_label())]
     rule, *ranges = at_rho.get_segments()
     assert list(rule[:, 0]) == [0.5, 0.5]
     for segment, (name, place) in zip(ranges, (("random", 0.518), ("router-magnitude", 0.482)), strict=True):
@@ -151,7 +151,7 @@ def test_the_curves_are_medians_over_the_trials(make: Make, fine_tune: bool) -> 
 
 def test_pale_curves_are_drawn_in_one_order_in_every_process(make: Make) -> None:
     lab = done(make())
-    lines = [one for one in lab.picture.laid[1].content if isinstance(one, Line2D)]
+    lines = [one for one in lab.picture.placed[1].content if isinstance(one, Line2D)]
     pale = [one.get_label() for one in lines if one.get_color() == theme.RULE]
     assert len(pale) > 2
     assert pale == [NAMES[name] for name in look(lab)[0].pruned.plain if NAMES[name] in pale]
@@ -194,11 +194,11 @@ def test_the_blocks_are_shares(make: Make, values: dict[str, Any]) -> None:
 
 def test_the_axis_of_changes_stays_but_for_longer_steps(make: Make) -> None:
     lab = done(make())
-    ticks = lab.picture.laid[0].axes[0].get_yticks()
+    ticks = lab.picture.placed[0].axes[0].get_yticks()
     done(lab, steps=20)
-    np.testing.assert_array_equal(lab.picture.laid[0].axes[0].get_yticks(), ticks)
+    np.testing.assert_array_equal(lab.picture.placed[0].axes[0].get_yticks(), ticks)
     done(lab, steps=120)
-    assert len(lab.picture.laid[0].axes[0].get_yticks()) > len(ticks), "eta_r T = 12"
+    assert len(lab.picture.placed[0].axes[0].get_yticks()) > len(ticks), "eta_r T = 12"
 
 
 def test_no_words_leave_their_panel(make: Make) -> None:
@@ -212,11 +212,11 @@ def test_no_words_leave_their_panel(make: Make) -> None:
                 {"rho": rho, "criterion": criterion, "fine_tune": True, "tuning_steps": 200, "shown": 10}
             )
             lab.picture.show(lab.record)
-            for number, laid in enumerate(lab.picture.laid):
+            for number, placed in enumerate(lab.picture.placed):
                 for sheet in sheets(lab, number):
                     inks, places = sheet.words_at(1.0)
                     for said, ink, (left, _) in zip(sheet.words, inks, places, strict=True):
-                        assert laid.span[0] <= left and left + ink.shape[1] <= laid.span[1], said
+                        assert placed.span[0] <= left and left + ink.shape[1] <= placed.span[1], said
                         count += 1
     assert count > 100
 

@@ -10,13 +10,13 @@ import torch
 
 from moe_lab.pruning import fine_tune
 from moe_lab_widgets.labs.pruning_knobs import MEANINGS, NAMES
-from moe_lab_widgets.labs.pruning_record import OFFERED, Record, choice_of, outcome, recipe, run_of, train
+from moe_lab_widgets.labs.pruning_record import OFFERED, PruningSnapshot, choice_of, outcome, recipe, run_of, train
 from tests.widgets.cases import PRUNING
 
 DEFAULTS, SMALL = PRUNING.defaults, PRUNING.small
 
 
-def frames(**values: Any) -> tuple[list[Record], dict[str, Any]]:
+def frames(**values: Any) -> tuple[list[PruningSnapshot], dict[str, Any]]:
     """Returns all records of a run with the defaults of its start and routing, and its values."""
     start, routing = values.get("start", DEFAULTS["start"]), values.get("routing", DEFAULTS["routing"])
     every = {**DEFAULTS, **recipe(start, routing), **values}
@@ -47,7 +47,7 @@ def test_records_of_a_training_are_those_of_the_library() -> None:
 
 def test_a_pretrained_run_shows_itself_before_it_has_pretrained() -> None:
     values = {**DEFAULTS, **SMALL, "start": "pre-trained", "trials": 1, "steps": 5}
-    run: Iterator[Record] = train(lambda: values, **values)
+    run: Iterator[PruningSnapshot] = train(lambda: values, **values)
     first, second = next(run), next(run)
     assert not first.values and outcome(first, choice_of(values)) is None and not first.changes(0).any()
     assert second.values and second.step == 0

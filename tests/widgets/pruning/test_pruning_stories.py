@@ -11,7 +11,7 @@ import pytest
 from moe_lab.pruning import FineTuned, fine_tune
 from moe_lab_widgets.engine.story import Story
 from moe_lab_widgets.labs.pruning import threshold
-from moe_lab_widgets.labs.pruning_record import Outcome, Record, choice_of, outcome, run_of
+from moe_lab_widgets.labs.pruning_record import Outcome, PruningSnapshot, choice_of, outcome, run_of
 from moe_lab_widgets.labs.pruning_stories import STORIES
 from tests.helpers.effort import one_in
 from tests.widgets.cases import PRUNING
@@ -35,10 +35,10 @@ SAID: dict[str, tuple[str | None, str | None, str | None]] = {
     "Pre-trained branches": (None, "100 %", None),
     "One token an expert (l = 1)": (None, None, None),
 }
-_RUNS: dict[str, tuple[Record, Outcome | None]] = {}
+_RUNS: dict[str, tuple[PruningSnapshot, Outcome | None]] = {}
 
 
-def _told(name: str, **changes: Any) -> tuple[Record, Outcome | None]:
+def _told(name: str, **changes: Any) -> tuple[PruningSnapshot, Outcome | None]:
     """The last record of a story, and what comes out of it."""
     if changes or name not in _RUNS:
         records, values = frames(**{**BY_NAME[name].values, **changes})

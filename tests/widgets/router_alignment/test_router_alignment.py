@@ -20,7 +20,7 @@ make, _ = fixtures(ROUTER)
 
 def named(lab: Any, panel: int) -> dict[str, Any]:
     """Returns the boxes of a panel, left, top, right and bottom in pixels, by their names."""
-    sheets = [one for one in lab.picture.laid[panel - 1].content if hasattr(one, "parts")]
+    sheets = [one for one in lab.picture.placed[panel - 1].content if hasattr(one, "parts")]
     return {name: edges[:4] for one in sheets for name, edges in zip(one.parts, one.edges, strict=True)}
 
 
@@ -56,7 +56,7 @@ def test_the_ways_and_curves_and_bars_are_the_records(make: Make) -> None:
     at, middle = drawn_as(lab, 2, "mixture, median")[0].get_data()
     assert at[-1] == record.step
     assert middle[-1] == pytest.approx(np.median(record["test_accuracy"]))
-    axes, found = lab.picture.laid[2].axes[1], named(lab, 3)
+    axes, found = lab.picture.placed[2].axes[1], named(lab, 3)
     whole = axes.get_position().height * 480 / 1.04
     for expert, side in np.ndindex(4, 2):
         _, top, _, bottom = found[f"expert {expert + 1}: coverage of {'o₁o₂'[2 * side : 2 * side + 2]}"]
@@ -66,7 +66,7 @@ def test_the_ways_and_curves_and_bars_are_the_records(make: Make) -> None:
 
 def test_ticks_and_crosses_say_who_receives_o(make: Make) -> None:
     lab = done(make(experts=8))
-    for side, sheet in enumerate(one for one in lab.picture.laid[1].content if hasattr(one, "parts")):
+    for side, sheet in enumerate(one for one in lab.picture.placed[1].content if hasattr(one, "parts")):
         place = int(np.flatnonzero(lab.record["example_roles"][0, side] == 0)[0])
         received = lab.record["example_kept"][0, side, :, place].astype(bool)
         assert sheet.words[:-1] == ["✔" if one else "✗" for one in received]
@@ -75,12 +75,12 @@ def test_ticks_and_crosses_say_who_receives_o(make: Make) -> None:
 
 def test_heads_of_the_experts_stand_beside_their_tiles_and_below_their_bars(make: Make) -> None:
     lab = done(make(experts=2))
-    for panel in lab.picture.laid[1:]:
+    for panel in lab.picture.placed[1:]:
         heads = [one for one in panel.head if str(one.get_marker() if hasattr(one, "get_marker") else "") in "os"]
         assert len([one for one in heads if one.axes is not None]) == (4 if panel.number == 2 else 2)
     before = lab.picture.background().copy()
     done(lab, experts=4)
-    heads = [one for one in lab.picture.laid[2].head if getattr(one, "axes", None) is not None]
+    heads = [one for one in lab.picture.placed[2].head if getattr(one, "axes", None) is not None]
     assert len(heads) == 8, "a mark and a number for each, and none of the run before"
     assert not np.array_equal(lab.picture.background(), before)
 

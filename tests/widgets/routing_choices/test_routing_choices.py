@@ -56,7 +56,7 @@ def test_a_story_says_what_is_measured(story: Any) -> None:
 
 def test_full_boxes_are_what_experts_keep_and_black_ones_what_is_lost(make: Make) -> None:
     lab = done(make())
-    record, content = lab.record, lab.picture.laid[0].content
+    record, content = lab.record, lab.picture.placed[0].content
     kept, asked = (record[f"example_{name}"][0].astype(bool) for name in ("kept", "asked"))  # (class, expert, patch)
     boxes = [one for one in content if hasattr(one, "parts") and one.parts[-1].endswith("lost")]
     fills = np.array([one.fills for one in boxes]).reshape(2, kept.shape[1] + 1, kept.shape[2])

@@ -23,7 +23,7 @@ def test_the_tables_hold_trial_1_s_numbers_and_columns_are_experts(make: Make, v
     share = now["dispatch"][0] / now["dispatch"][0].sum(1, keepdims=True)
     learned = now["expert_feature"][0].T  # (cluster, expert)
     longest = lab.values["learning_rate"] * lab.values["steps"]
-    tables = [one for one in lab.picture.laid[0].content if isinstance(one, Sheet) and one.edges]
+    tables = [one for one in lab.picture.placed[0].content if isinstance(one, Sheet) and one.edges]
     shares, products = (np.reshape(sheet.words, share.shape) for sheet in tables)
     for row, column in np.ndindex(*share.shape):
         assert float(shares[row, column] or 0) == pytest.approx(100 * share[row, column], abs=0.51)

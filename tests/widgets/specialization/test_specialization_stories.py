@@ -11,7 +11,7 @@ import pytest
 
 from moe_lab.core.snapshots import Snapshot, final
 from moe_lab.specialization import ClusterRun, train_run
-from moe_lab_widgets.engine.now import Now, moments
+from moe_lab_widgets.engine.record import Record, side_by_side
 from moe_lab_widgets.labs.specialization import KNOBS, collapsed, runs
 from moe_lab_widgets.labs.specialization_stories import STORIES
 from tests.helpers.effort import one_in
@@ -49,10 +49,10 @@ def _bare(name: str) -> list[ClusterRun]:
     return [run.replace(measure="last", record_every=10**6) for run in _runs(name)]
 
 
-def _frames(name: str) -> list[Now]:
+def _frames(name: str) -> list[Record]:
     runs = _runs(name)
     begun = {run.model.activation: functools.partial(train_run, run) for run in runs}
-    return list(moments(begun, {}, runs[0].last_step))
+    return list(side_by_side(begun, {}, runs[0].last_step))
 
 
 def test_every_story_is_checked() -> None:

@@ -13,7 +13,7 @@ from moe_lab_widgets import StuckRateLab
 from moe_lab_widgets.drawing.on_axes import box_of
 from moe_lab_widgets.drawing.share_map import ShareMap
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import stuck_rate as of
 from moe_lab_widgets.labs.stuck_rate import caption, most_experts, stuck_by_experts
 from tests.widgets.cases import STUCK
@@ -25,7 +25,7 @@ KNOWN = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
 
 def content(lab: StuckRateLab, panel: int, kind: type) -> list[Any]:
     """What a panel draws of the record."""
-    return [one for one in lab.picture.laid[panel].content if isinstance(one, kind)]
+    return [one for one in lab.picture.placed[panel].content if isinstance(one, kind)]
 
 
 def test_the_picture_shows_the_record(make: Make) -> None:
@@ -38,7 +38,7 @@ def test_the_picture_shows_the_record(make: Make) -> None:
         assert cells.running == {}
     for bars, shares in zip(content(lab, 2, Sheet), stuck_by_experts(last), strict=True):
         left, right = (np.array([edge[side] for edge in bars.edges]) for side in (0, 2))
-        np.testing.assert_allclose((right - left) / box_of(lab.picture.laid[2].axes[0])[2], shares, atol=1e-9)
+        np.testing.assert_allclose((right - left) / box_of(lab.picture.placed[2].axes[0])[2], shares, atol=1e-9)
     place, middle = next(
         (place, record) for place, record in enumerate(lab.records) if record["running"] and record["done"].any()
     )
@@ -80,7 +80,7 @@ def _record(found: Any, stuck: Any) -> StuckRecord:
 
 
 def said(record: StuckRecord) -> str:
-    return caption(Now({ONLY: (record,)}, KNOWN, (ONLY,)))
+    return caption(Record({ONLY: (record,)}, KNOWN, (ONLY,)))
 
 
 def test_what_the_words_say_by_hand() -> None:

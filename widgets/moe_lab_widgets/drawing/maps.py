@@ -100,7 +100,7 @@ def pale(now: Any, share_of: Callable[[Any], Shares], grid_of: Callable[[Any], o
     """Returns the shares of the map before, as far as it came, and for the rest those of the one before it.
 
     Args:
-      now: the present moment.
+      now: the present record.
       share_of: returns the shares of a record.
       grid_of: returns what two records must have in common for their maps to be compared.
 

@@ -32,7 +32,7 @@ class Panel:
 
     Attributes:
       title: its heading.
-      draw: takes the Axes (a list if there are several) and the present record (a `Now`).
+      draw: takes the Axes (a list if there are several) and the present `Record`.
       furnish: takes the Axes and the values of the knobs.
       note: a line or two below the title, or a function of the values that returns it.
       width: its share of the picture's width.
@@ -46,7 +46,7 @@ class Panel:
 
     title: str
     draw: Callable[[Any, Any], None]
-    furnish: Callable[[Any, Seen], None] = lambda ax, values: None
+    furnish: Callable[[Any, PanelValues], None] = lambda ax, values: None
     note: str | Callable[[Mapping[str, Any]], str] = ""
     width: float = 1.0
     margins: tuple[float, float, float, float] | None = None
@@ -60,12 +60,12 @@ class Panel:
         """The heights of its Axes in proportion."""
         return self.rows if isinstance(self.rows, tuple) else (1.0,) * self.rows
 
-    def note_of(self, values: Seen) -> str:
+    def note_of(self, values: PanelValues) -> str:
         """Returns the note for some values."""
         return values.of(self.note) if callable(self.note) else self.note
 
 
-class Seen(Mapping[str, Any]):
+class PanelValues(Mapping[str, Any]):
     """Values that remember which of them were read, and what functions of them returned."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:

@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from moe_lab.drawing import theme
 from moe_lab.drawing.style import fixed_style
-from moe_lab_widgets.drawing.laid import Laid
 from moe_lab_widgets.drawing.panel import Panel
+from moe_lab_widgets.drawing.placed import PlacedPanel
 from moe_lab_widgets.drawing.sheet import Sheet
 
 Name = Mapping[str, Any]
@@ -84,7 +84,7 @@ class Picture:
 
     Attributes:
       width, height: of the panels, in pixels at 100 dpi.
-      laid: the panels in their places.
+      placed: the panels in their places.
       spans: left and right of each panel at 100 dpi: a narrow page stacks them.
       names: what a pointer over an artist of the record shows: `{"name": words}`, with `x` and `y` (see `_along`) where
         places are read along axes; for boxes their words as `parts`, in the order in which they are drawn.
@@ -101,8 +101,8 @@ class Picture:
         self._background: NDArray[np.uint8] | None = None
         self._drawn_versions: list[int] = []
         self._view: dict[str, Any] = {}
-        self._pins: list[tuple[Laid, Callable[[Any], None]]] = []
-        self._pinned: list[tuple[Laid, list[Artist]]] = []
+        self._pins: list[tuple[PlacedPanel, Callable[[Any], None]]] = []
+        self._pinned: list[tuple[PlacedPanel, list[Artist]]] = []
 
     def _make(self, panels: Sequence[Panel], scale: float) -> None:
         """Makes the figure and the panels in their places."""
@@ -111,8 +111,8 @@ class Picture:
         edges = np.cumsum([0, *(panel.width for panel in panels)], dtype=float)
         edges = np.rint(edges / max(edges[-1], 1) * self.width).astype(int)
         self.spans: list[tuple[int, int]] = list(pairwise(edges.tolist()))
-        self.laid = [
-            Laid(self.figure, panel, number, span, self.height, lambda: self.canvas.get_renderer())
+        self.placed = [
+            PlacedPanel(self.figure, panel, number, span, self.height, lambda: self.canvas.get_renderer())
             for number, (panel, span) in enumerate(zip(panels, self.spans, strict=True), 1)
         ]
 
@@ -135,25 +135,25 @@ class Picture:
     def begin(self, values: dict[str, Any]) -> None:
         """Furnishes the panels for a run with these values."""
         with drawing_lock:
-            for laid in self.laid:
-                laid.begin(values)
+            for placed in self.placed:
+                placed.begin(values)
 
     def show(self, record: Any) -> None:
-        """Draws a record (a `Now`)."""
+        """Draws a `Record`."""
         with drawing_lock:
             self.update(record)
 
     def update(self, record: Any) -> None:
         """Draws a record. Called with `drawing_lock` held."""
         now = record.seen_with(self._view) if self._view else record
-        for laid in self.laid:
-            laid.update(now)
+        for placed in self.placed:
+            placed.update(now)
         self._draw_pins(now)
 
     @property
     def advice(self) -> str:
         """What would make drawing faster, in words; empty while it is fast."""
-        return "; ".join(laid.advice for laid in self.laid if laid.advice)
+        return "; ".join(placed.advice for placed in self.placed if placed.advice)
 
     # ---- pins ----
 
@@ -162,26 +162,26 @@ class Picture:
         self._pins = []
         self.update(records[-1])
         now = records[-1].seen_with(self._view) if self._view else records[-1]
-        for laid in self.laid:
-            if laid.panel.pin is not None:
-                self._pins.append((laid, partial(laid.panel.pin, laid.target, now)))
-            elif kept := [_copied(laid, one) for one in laid.content if _kept_by_a_pin(laid, one)]:
-                self._pins.append((laid, partial(_draw_dotted, laid, kept, noted=not self._pins)))
+        for placed in self.placed:
+            if placed.panel.pin is not None:
+                self._pins.append((placed, partial(placed.panel.pin, placed.target, now)))
+            elif kept := [_copied(placed, one) for one in placed.content if _kept_by_a_pin(placed, one)]:
+                self._pins.append((placed, partial(_draw_dotted, placed, kept, noted=not self._pins)))
         self._draw_pins(now)
 
     def unpin(self) -> None:
         """Removes what is kept. Called with `drawing_lock` held."""
         self._pins = []
-        for laid, artists in self._pinned:
-            laid.take_away([one for one in artists if one in laid.content])
+        for placed, artists in self._pinned:
+            placed.take_away([one for one in artists if one in placed.content])
         self._pinned = []
 
     def _draw_pins(self, now: Any) -> None:
         self._pinned = []
-        for laid, draw in self._pins:
-            artists = laid.added(partial(draw, now))
-            laid.content += artists
-            self._pinned.append((laid, artists))
+        for placed, draw in self._pins:
+            artists = placed.added(partial(draw, now))
+            placed.content += artists
+            self._pinned.append((placed, artists))
 
     # ---- what the frames ask ----
 
@@ -191,8 +191,8 @@ class Picture:
             self.figure.set_dpi(theme.BASE_DPI * scale)
             self.canvas = FigureCanvasAgg(self.figure)
             self._background = None
-            for laid in self.laid:
-                laid.touch()
+            for placed in self.placed:
+                placed.touch()
 
     def pixels(self) -> NDArray[np.uint8]:
         """Returns what is shown, (height, width, 4) without the caption; valid until the next call."""
@@ -221,46 +221,46 @@ class Picture:
 
     def background(self) -> NDArray[np.uint8]:
         """Returns the furniture of all panels (height, width, 4); only that which has changed is drawn again."""
-        versions, made = [laid.version for laid in self.laid], self._background
+        versions, made = [placed.version for placed in self.placed], self._background
         if made is not None and versions == self._drawn_versions:
             return made
         renderer = self.canvas.get_renderer()
         drawn = np.asarray(self.canvas.buffer_rgba())
         known = self._drawn_versions if made is not None else [-1] * len(versions)
         made = np.full_like(drawn, theme.rgba(theme.PAPER)) if made is None else made.copy()
-        for laid, before in zip(self.laid, known, strict=True):
-            if laid.version == before:
+        for placed, before in zip(self.placed, known, strict=True):
+            if placed.version == before:
                 continue
             drawn[:] = theme.rgba(theme.PAPER)
-            laid.draw_furniture(renderer)
-            left, right = (round(edge * self.scale) for edge in laid.span)
+            placed.draw_furniture(renderer)
+            left, right = (round(edge * self.scale) for edge in placed.span)
             made[:, left:right] = drawn[:, left:right]  # what is wider than its panel is cut off
         self._background, self._drawn_versions = made, versions
         return made
 
     def content(self) -> Iterator[Artist]:
         """Yields the visible artists of the record, panel by panel, from back to front."""
-        for laid in self.laid:
+        for placed in self.placed:
             begun = time.thread_time()
-            for artist in sorted(laid.content, key=lambda one: one.get_zorder()):
+            for artist in sorted(placed.content, key=lambda one: one.get_zorder()):
                 if artist.get_visible():
-                    self._name(laid, artist)
+                    self._name(placed, artist)
                     yield artist
-            laid.watch_time(laid.seconds + time.thread_time() - begun)  # what the caller took to draw them
+            placed.watch_time(placed.seconds + time.thread_time() - begun)  # what the caller took to draw them
 
-    def _name(self, laid: Laid, artist: Artist) -> None:
+    def _name(self, placed: PlacedPanel, artist: Artist) -> None:
         """Names an artist after its label, and says how places along the axes are read."""
         parts, table, ax = getattr(artist, "parts", None), getattr(artist, "table", None), artist.axes
         if parts is None and table is None and (ax is None or not _labelled(artist)):
             return
         key = table or (id(ax), tuple(parts) if parts else artist.get_label())
         version, name = self._known_names.get(key, (-1, {}))
-        if version != laid.version:  # other limits are read otherwise
+        if version != placed.version:  # other limits are read otherwise
             if table:
                 name = dict(zip(("name", "rows", "columns"), table, strict=True))
             else:
                 name = {"parts": parts} if parts else {"name": artist.get_label(), **self._read(ax)}
-            self._known_names[key] = laid.version, name
+            self._known_names[key] = placed.version, name
         self.names[artist] = name
 
     def _read(self, ax: Any) -> Name:
@@ -286,7 +286,7 @@ class Picture:
     def close(self) -> None:
         """Frees the pixels and the artists."""
         with drawing_lock:
-            self.laid, self._pins, self._pinned, self._background = [], [], [], None
+            self.placed, self._pins, self._pinned, self._background = [], [], [], None
             self.names.clear()
             self._known_names.clear()
             for ax in self.figure.axes:
@@ -297,29 +297,29 @@ def _labelled(artist: Artist) -> bool:
     return not str(artist.get_label() or "_").startswith("_")
 
 
-def _kept_by_a_pin(laid: Laid, artist: Artist) -> bool:
+def _kept_by_a_pin(placed: PlacedPanel, artist: Artist) -> bool:
     """Whether an artist is a labelled line with points, in Axes of the panel."""
     return (
         isinstance(artist, Line2D)
-        and artist.axes in laid.family
+        and artist.axes in placed.family
         and _labelled(artist)
         and artist.get_linestyle() != "None"
         and np.size(artist.get_xdata(orig=True)) > 0
     )
 
 
-def _copied(laid: Laid, line: Any) -> tuple[int, Any, dict[str, Any]]:
+def _copied(placed: PlacedPanel, line: Any) -> tuple[int, Any, dict[str, Any]]:
     """Returns in which Axes a line is, its points, and its looks: the line itself goes with its frame."""
     looks = {"color": line.get_color(), "clip_on": line.get_clip_on()}
-    return laid.family.index(line.axes), line.get_data(orig=True), looks
+    return placed.family.index(line.axes), line.get_data(orig=True), looks
 
 
-def _draw_dotted(laid: Laid, lines: Sequence[tuple[int, Any, dict[str, Any]]], _: Any, *, noted: bool) -> None:
+def _draw_dotted(placed: PlacedPanel, lines: Sequence[tuple[int, Any, dict[str, Any]]], _: Any, *, noted: bool) -> None:
     """Draws pinned lines, and says so in the first panel that has some; another run may have fewer Axes."""
     for place, points, looks in lines:
-        if place < len(laid.family):
-            laid.family[place].plot(*points, **{**PINNED, **looks})
+        if place < len(placed.family):
+            placed.family[place].plot(*points, **{**PINNED, **looks})
     if noted:
         words = Sheet()
-        words.write(laid.span[1] - PIN_NOTE[0], PIN_NOTE[1], "dotted: pinned", "right", colour=theme.MUTED)
-        laid.axes[0].add_artist(words)
+        words.write(placed.span[1] - PIN_NOTE[0], PIN_NOTE[1], "dotted: pinned", "right", colour=theme.MUTED)
+        placed.axes[0].add_artist(words)

@@ -23,8 +23,8 @@ from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.copying import code_of, own_code, started
 from moe_lab_widgets.engine.knobs import LabKnob, on_gpu, record_count, time_limit
-from moe_lab_widgets.engine.now import ONLY, Now, dataset, moments
 from moe_lab_widgets.engine.own import records_of
+from moe_lab_widgets.engine.record import ONLY, Record, dataset, side_by_side
 from moe_lab_widgets.engine.story import Story
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Declaration:
       records: the approximate number of records of a run.
       slowest: the most seconds of steps per record.
       more: returns the records that a run that has ended should add for a view-only knob, or None.
-      compares: whether a moment holds the last one of the run before, which may be large.
+      compares: whether a record holds the last one of the run before, which may be large.
       progress: returns the progress of the run in words, by default "step 5 of 9".
       trouble: returns a sentence on what went wrong in a record, besides divergence; empty if nothing did.
       diverged: the sentence on trials whose loss became infinite, with {name} and {trials}, or a function of both.
@@ -72,16 +72,16 @@ class Declaration:
     seconds: Callable[[Values], float] | None = None
     slowest: float = 0.05
     measures: Mapping[str, str] | Callable[[RunConfig], Mapping[str, str]] = field(default_factory=dict)
-    caption: Callable[[Now], str] | None = None
-    progress: Callable[[Now], str] | None = None
-    trouble: Callable[[Now], str] | None = None
+    caption: Callable[[Record], str] | None = None
+    progress: Callable[[Record], str] | None = None
+    trouble: Callable[[Record], str] | None = None
     diverged: str | Callable[[str, str], str] = "The loss became infinite in {trials}: try a smaller learning rate."
     check: Callable[[Values], object] | None = None
     check_view: Callable[[Values], object] | None = None
-    more: Callable[[Now], Iterator[Any] | None] | None = None
+    more: Callable[[Record], Iterator[Any] | None] | None = None
     work: Callable[[Values], float] | None = None
     code: Callable[[Values], str] | None = None
-    data: Callable[[Now], xarray.Dataset] | None = None
+    data: Callable[[Record], xarray.Dataset] | None = None
 
 
 class Declared:
@@ -132,8 +132,8 @@ class Declared:
         """Returns the values that hooks are given."""
         return {**self.own, **values}
 
-    def _seen(self, record: Now) -> Now:
-        """Returns a moment as the view-only knobs show it now."""
+    def _seen(self, record: Record) -> Record:
+        """Returns a record as the view-only knobs show it now."""
         return record.seen_with(self._board.view_of(self.values)) if self._board.view_names else record
 
     # ---- what runs ----
@@ -173,15 +173,15 @@ class Declared:
             1, min(few, int(time_limit(self.declaration.slowest, values) / self.declaration.seconds(self._all(values))))
         )
 
-    def start(self, values: dict[str, Any]) -> Iterator[Now]:
+    def start(self, values: dict[str, Any]) -> Iterator[Record]:
         """Checks the values and returns the run, an iterator of records. Called on the worker thread."""
         given = self._all(values)
         if self.declaration.train is not None:
             begun = self._train(given)  # what it refuses at once leaves the run before on show
-            return moments({ONLY: lambda: begun}, given, self._total(values), self._before())
+            return side_by_side({ONLY: lambda: begun}, given, self._total(values), self._before())
         start = self.declaration.begin or _begun
         runs = {name: partial(start, run, self._cache) for name, run in self.configs(values).items()}
-        return moments(runs, given, self._total(values), self._before())
+        return side_by_side(runs, given, self._total(values), self._before())
 
     def _train(self, values: Values) -> Iterator[Any]:
         assert self.declaration.train is not None
@@ -196,7 +196,7 @@ class Declared:
         own = {"present": lambda: self._all(self.values), "cache": self._cache}
         return {**{name: one for name, one in own.items() if name in named}, **given}  # a knob may have that name
 
-    def more(self, record: Now) -> Iterator[Now] | None:
+    def more(self, record: Record) -> Iterator[Record] | None:
         """Returns further records of a run that has ended with `record`, where a view-only knob asks for them.
 
         Called on the worker thread.
@@ -205,7 +205,7 @@ class Declared:
         return None if further is None else self._continued(record, further)
 
     @staticmethod
-    def _continued(record: Now, further: Iterator[Any]) -> Iterator[Now]:
+    def _continued(record: Record, further: Iterator[Any]) -> Iterator[Record]:
         name = record.names[0]
         for one in further:
             record = replace(record, shots={**record.shots, name: (*record.shots[name], one)})
@@ -242,12 +242,12 @@ class Declared:
             return self.declaration.steps(self._all(values))
         return int(getattr(run, "last_step", 0) or values["steps"])
 
-    def _before(self) -> Now | None:
+    def _before(self) -> Record | None:
         """Returns the end of the run before; where that was cut short, with the end of the last whole run before it."""
         records = self.records if self.declaration.compares else []
         if not records:
             return None
-        last: Now = records[-1]
+        last: Record = records[-1]
         whole = None if last.ended or last.before is None else last.before.before or last.before
         return replace(last, shots={name: shots[-1:] for name, shots in last.shots.items()}, before=whole)
 
@@ -257,22 +257,22 @@ class Declared:
         """Returns the picture. Called once."""
         return Picture(self.declaration.panels, scale=self.scale)
 
-    def parts(self, record: Now) -> dict[str, Snapshot]:
+    def parts(self, record: Record) -> dict[str, Snapshot]:
         """Returns the Snapshots in a record, by the name of their run."""
         shots = {name: getattr(part, "shot", part) for name, part in record.parts.items()}
         return {name: shot for name, shot in shots.items() if isinstance(shot, Snapshot)}
 
-    def progress(self, record: Now) -> str:
+    def progress(self, record: Record) -> str:
         """Returns how far the run is, in words."""
         if self.declaration.progress is not None:
             return self.declaration.progress(self._seen(record))
         return f"step {record.step}" + (f" of {record.total}" if record.total else "")
 
-    def caption(self, record: Now) -> str:
+    def caption(self, record: Record) -> str:
         """Returns a sentence that describes the picture."""
         return "" if self.declaration.caption is None else self.declaration.caption(self._seen(record))
 
-    def trouble(self, record: Now) -> str:
+    def trouble(self, record: Record) -> str:
         """Returns what went wrong in this record, in words; empty when nothing did."""
         lost = {name: part.diverged for name, part in self.parts(record).items() if part.diverged.any()}
         sentences = [self._diverged(name, trials_in_words(which)) for name, which in lost.items()]
@@ -293,7 +293,7 @@ class Declared:
             return own_code(self.declaration.train, {name: given[name] for name in given if name in values})
         return code_of(self.configs(values), self.declaration.measures, self.own)
 
-    def data(self, records: Sequence[Now]) -> xarray.Dataset:
+    def data(self, records: Sequence[Record]) -> xarray.Dataset:
         """Returns what "save data" writes."""
         now = self._seen(records[-1])
         now = replace(now, values={**now.values, "device": self.values["device"]})  # as asked for, not as found

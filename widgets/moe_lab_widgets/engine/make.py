@@ -27,8 +27,8 @@ from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.engine.declaration import Argument, Declaration, Values
 from moe_lab_widgets.engine.knobs import LabKnob
 from moe_lab_widgets.engine.lab import Lab
-from moe_lab_widgets.engine.now import Now
 from moe_lab_widgets.engine.own import check_arguments, check_parts
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.engine.story import Story
 
 
@@ -38,7 +38,7 @@ def lab(
     *,
     knobs: Sequence[LabKnob],
     panels: Sequence[Panel],
-    caption: Callable[[Now], str] | None = None,
+    caption: Callable[[Record], str] | None = None,
     stories: Sequence[Story] = (),
     runs: Callable[[Values], Mapping[str, RunConfig]] | None = None,
     seconds: Callable[[Values], float] | None = None,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock
 from moe_lab_widgets.drawing.words import told
-from moe_lab_widgets.frames.reel import Reel, stage
+from moe_lab_widgets.frames.writer import FrameWriter, stage
 
 MOST_FRAMES = 200
 """Frames of a recording; longer runs are thinned evenly."""
@@ -29,7 +29,7 @@ class Recording:
     Attributes:
       title: of the Lab.
       stage: what the page needs to know of the picture (see page/player.js).
-      bodies: a frame each (see book.py); read in their order.
+      bodies: a frame each (see resources.py); read in their order.
       captions: a sentence for each frame.
       progress: how far the run was at each frame, in words.
       values: label and value of each knob, as the Lab shows them.
@@ -97,13 +97,13 @@ def film(
     kept = [records[place] for place in spread_out(len(records), most)]
     captions = tuple(caption(record) for record in kept)
     with drawing_lock:  # for all of it: a run that begins meanwhile would change the limits
-        reel = Reel(picture)
+        writer = FrameWriter(picture)
         bodies = []
         for number, record in enumerate(kept):
             picture.update(record)
-            if reel.full:
-                reel = Reel(picture)
-            bodies.append(reel.frame(number))
+            if writer.full:
+                writer = FrameWriter(picture)
+            bodies.append(writer.frame(number))
         still = picture.png(told(progress(kept[-1]), captions[-1]))
         if shown is not None:
             picture.update(shown)

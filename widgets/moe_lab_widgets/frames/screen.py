@@ -20,13 +20,13 @@ from moe_lab_widgets.engine.callbacks import heard_at_once
 from moe_lab_widgets.engine.threads import on_colab
 from moe_lab_widgets.frames.flow import Flow
 from moe_lab_widgets.frames.module import module_source, tended_source
-from moe_lab_widgets.frames.reel import Reel, Stream, stage
+from moe_lab_widgets.frames.writer import FrameWriter, Stream, stage
 
 TEXT = f"font: var(--moe-lab-words, 15px)/1.3 sans-serif; color: {theme.INK}; background: {theme.PAPER}; "
 TEXT += "padding: 2px 14px; margin: 0;"
 
 
-class View(anywidget.AnyWidget):
+class PageWidget(anywidget.AnyWidget):
     """The page's side (see page/screen.js).
 
     Messages to the page: "frame" with a piece of the stream, "tick" (to be answered at once), "choose" (a record to
@@ -82,7 +82,7 @@ class Screen:
         """What pages said before anybody listened."""
         self._taking = threading.RLock()
         self._flow = Flow(frames=8, size=40_000)
-        self._reel: Reel | None = None
+        self._reel: FrameWriter | None = None
         self._stream, self._fresh = Stream(), True
         self._has: set[int] = set()
         self._in_kernel = getattr(get_ipython(), "kernel", None) is not None
@@ -98,7 +98,7 @@ class Screen:
         picture = self.picture
         wide, high = f"{picture.width * picture.scale:g}", f"{picture.height * picture.scale:g}"
         layout = {"width": "100%", "display": "none", "overflow": "hidden"}
-        self.page = View(stage=stage(picture, picture.spans), title=self.title, layout=layout)
+        self.page = PageWidget(stage=stage(picture, picture.spans), title=self.title, layout=layout)
         self.page.on_msg(self._heard)
         heard_at_once(self.page)  # soon: a page says hello as soon as it knows of it, but not before somebody listens
         self.image = w.Image(format="png", layout={"width": "100%", "margin": "0"}, width=wide, height=high)
@@ -181,11 +181,11 @@ class Screen:
         with drawing_lock:
             self.picture.update(record)
             self.shown = record
-            reel, first = self._reel, self._fresh or self._reel is None or self._reel.full
-            if first or reel is None:
+            writer, first = self._reel, self._fresh or self._reel is None or self._reel.full
+            if first or writer is None:
                 view += self._fit_scale()
-                reel = self._begin_anew()
-            body = reel.frame(number)
+                writer = self._begin_anew()
+            body = writer.frame(number)
             if view == self.view:
                 self._has.add(number)
         piece = self._stream.pack(body)
@@ -197,9 +197,9 @@ class Screen:
             note["caption"] = self._caption = caption
         self.page.send(note, [piece])
 
-    def _begin_anew(self) -> Reel:
-        """Returns a reel for pages that know nothing."""
-        self._reel, self._stream, self._fresh, self._caption = Reel(self.picture), Stream(), False, None
+    def _begin_anew(self) -> FrameWriter:
+        """Returns a writer for pages that know nothing."""
+        self._reel, self._stream, self._fresh, self._caption = FrameWriter(self.picture), Stream(), False, None
         self._has.clear()
         return self._reel
 

@@ -20,7 +20,7 @@ from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_
 from moe_lab_widgets.drawing.words import middle, percent, trial_of
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.balance_stories import STORIES
 
 NONE: str = BALANCINGS[0]
@@ -103,7 +103,7 @@ def seconds(values: Mapping[str, Any]) -> float:
     return float(values["trials"] * values["samples"] * sample)
 
 
-def pair(now: Now) -> tuple[str, str]:
+def pair(now: Record) -> tuple[str, str]:
     """Returns the two mixtures on show: the one without balancing, and the one that is compared with it."""
     return NONE, now.values["balancing"]
 
@@ -132,7 +132,7 @@ def furnish_load(axes: list[Axes], values: Mapping[str, Any]) -> None:
     write_name(axes[0], "no balancing", 30)
 
 
-def draw_load(axes: list[Axes], now: Now) -> None:
+def draw_load(axes: list[Axes], now: Record) -> None:
     write_name(axes[1], NAMES[now.values["balancing"]], 30)
     for ax, name in zip(axes, pair(now), strict=True):
         steps, loads = now.curve("expert_load", name)
@@ -179,7 +179,7 @@ def furnish_tables(axes: list[Axes], values: Mapping[str, Any]) -> None:
     write_name(axes[0], "no balancing", 60)
 
 
-def draw_tables(axes: list[Axes], now: Now) -> None:
+def draw_tables(axes: list[Axes], now: Record) -> None:
     write_name(axes[1], NAMES[now.values["balancing"]], 60)
     for ax, name in zip(axes, pair(now), strict=True):
         part = now.of(name)
@@ -219,7 +219,7 @@ def furnish_outcome(axes: list[Axes], values: Mapping[str, Any]) -> None:
     note(numbers, -82, 26, "own cluster: share of an expert's most frequent cluster", under=True)
 
 
-def draw_outcome(axes: list[Axes], now: Now) -> None:
+def draw_outcome(axes: list[Axes], now: Record) -> None:
     curves, numbers = axes
     labels = []
     for name, (style, width, dashes) in zip(pair(now), STYLES, strict=True):
@@ -239,12 +239,12 @@ def draw_outcome(axes: list[Axes], now: Now) -> None:
     write(numbers, [-0.5] * len(names), places, names, colours, bold=np.array(firm), **beside)
 
 
-def _numbers(now: Now, name: str) -> list[float]:
+def _numbers(now: Record, name: str) -> list[float]:
     """Returns the medians of accuracy, experts' worth and agreement."""
     return [middle(now.last("test_accuracy", name)), middle(worth(now, name)), middle(now.last("agreement", name))]
 
 
-def worth(now: Now, name: str) -> NDArray[np.float64]:
+def worth(now: Record, name: str) -> NDArray[np.float64]:
     """Returns (trial,) the number of equally loaded experts whose load has the same entropy."""
     return np.exp(now.last("load_entropy", name))
 
@@ -277,7 +277,7 @@ def diverged(name: str, trials: str) -> str:
     return f"The loss {words} became infinite in {trials}: try a smaller rate of the router."
 
 
-def caption(now: Now) -> str:
+def caption(now: Record) -> str:
     experts = now.values["experts"]
     if now.step == 0:
         load = f"{_word(middle(worth(now, NONE)), 1)} of {experts} experts"

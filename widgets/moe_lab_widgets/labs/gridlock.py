@@ -26,13 +26,13 @@ from moe_lab_widgets.drawing.error_curves import (
     lines_in_words,
 )
 from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, name_cells, note, reads, write
-from moe_lab_widgets.drawing.panel import Panel, Seen
+from moe_lab_widgets.drawing.panel import Panel, PanelValues
 from moe_lab_widgets.drawing.tables import key
 from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL
 from moe_lab_widgets.labs.gridlock_stories import PRINTED, STORIES
@@ -135,7 +135,7 @@ def furnish_found(axes: list[Axes], values: Mapping[str, Any]) -> None:
     note(axes[0], 0, 51, f"estimates are matched to the true ones; ✓ from |cos| = {FOUND:g} on, ✗ below", under=True)
 
 
-def draw_found(axes: list[Axes], now: Now) -> None:
+def draw_found(axes: list[Axes], now: Record) -> None:
     trial = at.shown(now)
     for ax, name in zip(axes, now.names, strict=True):
         which = f", trial {trial + 1} of {now.trials}" if now.trials > 1 else ""
@@ -145,7 +145,7 @@ def draw_found(axes: list[Axes], now: Now) -> None:
         draw_cosines(ax, now, name, trial)
 
 
-def draw_cosines(ax: Axes, now: Now, name: str, trial: int) -> None:
+def draw_cosines(ax: Axes, now: Record, name: str, trial: int) -> None:
     """Draws the |cos| of estimates (rows, matched) and true regressors (columns), and below a row of gates.
 
     At the end of a row stands its own |cos|, with a tick from `FOUND` on. At the end of the gates' row stands the worst
@@ -169,7 +169,7 @@ def draw_cosines(ax: Axes, now: Now, name: str, trial: int) -> None:
     write(ax, k - 0.5, rows, numbers, theme.MUTED, size=theme.SMALL_SIZE, right=aside)
 
 
-def progress_of(now: Now, name: str, trial: int) -> str:
+def progress_of(now: Record, name: str, trial: int) -> str:
     """Returns how far a method is, in a few words."""
     if now.of(name) is None:
         return "waits for its samples"
@@ -192,7 +192,7 @@ def _words(cosines: NDArray[np.float64], cell: float) -> list[str]:
 # ---- panel 2: the error over EM's iterations ----
 
 
-def furnish_error(ax: Axes, values: Seen) -> None:
+def furnish_error(ax: Axes, values: PanelValues) -> None:
     limits, longest = values.of(error_limits), values.of(longest_em)
     ax.set(xscale="log", xlim=(1, 1 + longest), ylim=limits)
     furnish_errors(ax, {tick: f"{tick:g}" for tick in ticks(*limits)}, STYLES, left=62, wide=62)
@@ -203,7 +203,7 @@ def furnish_error(ax: Axes, values: Seen) -> None:
     ax.text(0.5, -0.11, "EM iteration", transform=ax.transAxes, ha="center", va="center", size=theme.TEXT_SIZE)
 
 
-def draw_error(ax: Axes, now: Now) -> None:
+def draw_error(ax: Axes, now: Record) -> None:
     last = draw_errors(ax, errors_of(now), STYLES, firm=at.shown(now))
     labels = [(error, ENDS[name] + two_digits(error), STYLES[name].colour) for name, error in last.items()]
     best = middle(now.last("best"))
@@ -216,7 +216,7 @@ def draw_error(ax: Axes, now: Now) -> None:
     ends(ax, labels, apart=0.15)
 
 
-def errors_of(now: Now) -> list[Errors]:
+def errors_of(now: Record) -> list[Errors]:
     """Returns the errors of both methods over 1 + iterations of EM, whose logarithm begins at 0."""
     methods = []
     for name in now.names:
@@ -277,7 +277,7 @@ def furnish_stages(ax: Axes, values: Mapping[str, Any]) -> None:
     write(ax, 0, 0, ["a", "w"], [theme.INK, FOUND_COLOUR], bold=True, right=-10, down=[69, 86])
 
 
-def draw_stages(ax: Axes, now: Now) -> None:
+def draw_stages(ax: Axes, now: Record) -> None:
     trial, power = at.shown(now), at.power(now.values)
     em = [shot for shot in now.shots[SPECTRAL] if shot.step >= power]
     x = np.interp([shot.step for shot in em], (0, *at.stage_ends(now.values)), EDGES)
@@ -308,7 +308,7 @@ def _centers() -> NDArray[np.float64]:
 # ---- words ----
 
 
-def caption(now: Now) -> str:
+def caption(now: Record) -> str:
     trial, k = at.shown(now), now.values["experts"]
     if now.of(JOINT) is None:
         return (
@@ -331,7 +331,7 @@ def caption(now: Now) -> str:
     return text + fates_in_words(errors_of(now)) + spread_words(now.trials)
 
 
-def progress(now: Now) -> str:
+def progress(now: Record) -> str:
     joint = now.of(JOINT)
     return f"joint EM iteration {0 if joint is None else joint.step} of {now.total}"
 

@@ -1,4 +1,4 @@
-"""What a moment of the gridlock Lab holds: where both methods are, what they have found, and which trials are stuck."""
+"""What a record of the gridlock Lab holds: where both methods are, what they have found, and which trials are stuck."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from moe_lab.recovery.gridlock.grid_points import FOUND, WINDOW, converged
 from moe_lab.recovery.gridlock.training import samples_of
 from moe_lab.recovery.measures import parameter_error
 from moe_lab_widgets.engine.knobs import on_gpu, record_count, time_limit
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 
 SPECTRAL, JOINT = "spectral", "joint"
 POWER_ITERATIONS = 10
@@ -27,7 +27,7 @@ GATE_ITERATIONS, EVERYTHING_ITERATIONS = 5, 40
 BEST_ITERATIONS = 12
 """EM from the true parameters, which no method can beat on these samples."""
 POWER_RECORDS = 40
-"""Approximate number of moments in which the power iterations are seen."""
+"""Approximate number of records in which the power iterations are seen."""
 JOINT_RECORDS, SLOWEST_PIECE = 80, 0.045
 """Approximate records of joint EM, and the seconds that one may take, so that a slider is answered soon."""
 BEST = Measure((), "", "E(A, W) that EM from the true parameters has reached")
@@ -86,22 +86,22 @@ def from_the_truth(run: MixtureRun) -> Iterator[NDArray[np.float64]]:
 # ---- where a method is ----
 
 
-def shown(now: Now) -> int:
+def shown(now: Record) -> int:
     """Returns the trial on show, counted from 0."""
     return int(min(now.values["shown"], now.trials)) - 1
 
 
-def seeking(now: Now) -> bool:
+def seeking(now: Record) -> bool:
     """Whether the spectral method is still in its power iterations."""
     return bool(now.of(SPECTRAL).step <= power(now.values))
 
 
-def iteration(now: Now, name: str) -> int:
+def iteration(now: Record, name: str) -> int:
     """Returns the iterations of EM that a method has done; negative ones are power iterations still to come."""
     return int(now.of(name).step) - (power(now.values) if name == SPECTRAL else 0)
 
 
-def em_errors(now: Now, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def em_errors(now: Record, name: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Returns (m,) iterations of EM and (m, trial) the errors after them, from the first iterate of EM on."""
     first = power(now.values) if name == SPECTRAL else 0
     shots = [shot for shot in now.shots.get(name, ()) if shot.step >= first]
@@ -112,20 +112,20 @@ def em_errors(now: Now, name: str) -> tuple[NDArray[np.int64], NDArray[np.float6
 # ---- what it has found, and whether it is stuck ----
 
 
-def cosines(now: Now, name: str, trial: int) -> NDArray[np.float64]:
+def cosines(now: Record, name: str, trial: int) -> NDArray[np.float64]:
     """Returns (expert, expert) |cos| of each estimate with each true regressor, in matched order; 0 before the run."""
     shot = now.of(name)
     return np.zeros_like(now["cosines"][trial]) if shot is None else np.nan_to_num(shot["cosines"][trial]).T
 
 
-def gate_cosines(now: Now, name: str, trial: int) -> NDArray[np.float64]:
+def gate_cosines(now: Record, name: str, trial: int) -> NDArray[np.float64]:
     """Returns (expert - 1,) |cos| of each gate with the true one; 0 before they are sought."""
     shot = now.of(name)
     unknown = shot is None or (name == SPECTRAL and seeking(now))
     return np.zeros_like(now["gate_cosines"][trial]) if unknown else np.nan_to_num(shot["gate_cosines"][trial])
 
 
-def found(now: Now, name: str) -> NDArray[np.bool_]:
+def found(now: Record, name: str) -> NDArray[np.bool_]:
     """Returns (trial, expert) which true regressors have an estimate of |cos| >= `FOUND`."""
     shot = now.of(name)
     if shot is None:
@@ -133,13 +133,13 @@ def found(now: Now, name: str) -> NDArray[np.bool_]:
     return np.asarray(np.diagonal(shot["cosines"], axis1=1, axis2=2) >= FOUND)  # NaN is not found
 
 
-def whole(now: Now, name: str) -> NDArray[np.bool_]:
+def whole(now: Record, name: str) -> NDArray[np.bool_]:
     """Returns (trial,) whether all regressors are found: their fit is at least `FOUND`."""
     shot = now.of(name)
     return np.zeros(now.trials, dtype=bool) if shot is None else np.asarray(shot["regressor_fit"] >= FOUND)
 
 
-def verdicts(now: Now, name: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def verdicts(now: Record, name: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Returns (trial,) stuck, where EM has converged and a regressor is missing, and (trial,) still falling.
 
     EM has converged (`grid_points.converged`) at the earliest after `WINDOW` iterations.
@@ -153,7 +153,7 @@ def verdicts(now: Now, name: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]
     return ended & missing, ~ended & missing & np.isfinite(errors[-1])
 
 
-def components(now: Now, trial: int) -> list[NDArray[np.float64]]:
+def components(now: Record, trial: int) -> list[NDArray[np.float64]]:
     """Returns for each component, in the order of the search, its best |cos| after each power iteration.
 
     Snapshots have estimates in the order of the true regressors, so the component that an iteration moved is the
@@ -170,7 +170,7 @@ def components(now: Now, trial: int) -> list[NDArray[np.float64]]:
     return np.split(best, starts) if len(best) else []
 
 
-def found_by_stage(now: Now, trial: int) -> list[list[str]]:
+def found_by_stage(now: Record, trial: int) -> list[list[str]]:
     """Returns of regressors and gates how many are found at the end of power iterations, EM of gates, EM of all."""
     ends = stage_ends(now.values)
     counts: dict[str, list[str]] = {"cosines": [], "gate_cosines": []}

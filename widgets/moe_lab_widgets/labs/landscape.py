@@ -24,7 +24,7 @@ from moe_lab_widgets.drawing.trials import spread_words
 from moe_lab_widgets.drawing.words import middle, two_digits
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.landscape_stories import STORIES
 
 NAMES = {"L4": "L₄", "l2": "ℓ₂"}
@@ -102,7 +102,7 @@ def seconds(values: Mapping[str, Any]) -> float:
     return float(6e-4 + rows * (d * 3.0e-8 + k * 1.2e-7))
 
 
-def shown(now: Now) -> int:
+def shown(now: Record) -> int:
     """Returns the trial on show, counted from 0."""
     return int(min(now.values["shown"], now.trials)) - 1
 
@@ -127,7 +127,7 @@ def furnish_maps(axes: list[Axes], values: Mapping[str, Any]) -> None:
         note(axes[1], 0, -32, "a path may end at a solution off the plane")
 
 
-def draw_maps(axes: list[Axes], now: Now) -> None:
+def draw_maps(axes: list[Axes], now: Record) -> None:
     trial = shown(now)
     for ax, (name, run) in zip(axes, runs(now.values).items(), strict=True):
         style = STYLES[NAMES[name]]
@@ -138,7 +138,7 @@ def draw_maps(axes: list[Axes], now: Now) -> None:
         write(ax, 0, -1, [state], style.colour, size=theme.SMALL_SIZE, down=36)
 
 
-def draw_path(ax: Axes, now: Now, name: str, run: LossRun, trial: int) -> str:
+def draw_path(ax: Axes, now: Record, name: str, run: LossRun, trial: int) -> str:
     """Draws a loss on the plane of its minima (see `planes`) and a descent on it; returns where that is, in words."""
     flatland, words = plane(run, trial), NAMES[name]
     paint(ax, 0, 1, box_of(ax)[2:], _map, [(run, trial)])
@@ -162,7 +162,7 @@ def _mark(ax: Axes, at: NDArray[np.float64], marker: str, size: float, colour: s
     line(ax, at[:, 0], at[:, 1], marker=marker, linestyle="none", clip_on=False, zorder=5, label=label, **style)
 
 
-def path(now: Now, name: str, trial: int) -> NDArray[np.float64]:
+def path(now: Record, name: str, trial: int) -> NDArray[np.float64]:
     """Returns (record, m) the parameters that a descent moves; records that diverged are left out."""
     shots = now.shots[name]
     points = flat(name, *(np.stack([shot[part][trial] for shot in shots]) for part in ("rows", "gates")))
@@ -215,24 +215,24 @@ def furnish_error(ax: Axes, values: Mapping[str, Any]) -> None:
     ax.text(-0.026, STUCK_ERROR, f"{STUCK_ERROR:g}", color=theme.FAILURE, size=theme.SMALL_SIZE, **place)
 
 
-def draw_error(ax: Axes, now: Now) -> None:
+def draw_error(ax: Axes, now: Record) -> None:
     last = draw_errors(ax, errors_of(now), STYLES, firm=shown(now))
     ends(ax, [(error, f"{name}\n{two_digits(error)}", STYLES[name].colour) for name, error in last.items()])
 
 
-def errors_of(now: Now) -> list[Errors]:
+def errors_of(now: Record) -> list[Errors]:
     return [
         Errors(NAMES[name], *now.curve("regressor_error", name), found(now, name), *verdicts(now, name))
         for name in now.names
     ]
 
 
-def found(now: Now, name: str) -> NDArray[np.bool_]:
+def found(now: Record, name: str) -> NDArray[np.bool_]:
     """Returns (trial,) whether the error is at most `STUCK_ERROR`."""
     return np.asarray(now.last("regressor_error", name) <= STUCK_ERROR)
 
 
-def verdicts(now: Now, name: str) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
+def verdicts(now: Record, name: str) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
     """Returns (trial,) stuck and (trial,) still falling by `stuck_at`; None before the descent has ended."""
     shot, errors = now.of(name), now.curve("regressor_error", name)[1]
     return stuck_at(errors) if shot is not None and shot.finished.all() and len(errors) > 1 else (None, None)
@@ -249,7 +249,7 @@ def error_note(values: Mapping[str, Any]) -> str:
 # ---- words ----
 
 
-def caption(now: Now) -> str:
+def caption(now: Record) -> str:
     if now.of("l2") is None:
         return "Both losses begin at the same random regressors; ℓ₂ moves gates, too."
     trials = f"{now.trials} trial{'s' * (now.trials > 1)}"
@@ -259,7 +259,7 @@ def caption(now: Now) -> str:
     return text + fates_in_words(errors_of(now)) + spread_words(now.trials)
 
 
-def trouble(now: Now) -> str:
+def trouble(now: Record) -> str:
     run = runs(now.values)["L4"]
     vanished = int((rows_of_minimiser(run) == 0).any(1).sum())
     if not vanished:

@@ -21,7 +21,7 @@ from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.patch_map_stories import STORIES
 
 STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
@@ -167,7 +167,7 @@ def furnish_maps(ax: Axes, values: Mapping[str, Any]) -> None:
             mark.set(data=([-0.8], [s]), clip_on=False)
 
 
-def draw_maps(ax: Axes, now: Now) -> None:
+def draw_maps(ax: Axes, now: Record) -> None:
     study, soft = now.of(), now.values["gates"] == "soft"
     lit = lit_patches(now)
     levels = np.rint((LEVELS - 1) * lit).astype(int)
@@ -221,7 +221,7 @@ def write_classes(ax: Axes, study: Any, experts: int) -> None:
     write(ax, at, experts - 0.5, answers, np.where(right, theme.INK, theme.REFERENCE), bold=right, down=8)
 
 
-def lit_patches(now: Now) -> NDArray[np.float64]:
+def lit_patches(now: Record) -> NDArray[np.float64]:
     """Returns (expert, example, patch) from 0, covered, to 1, lit."""
     name = "example_gates" if now.values["gates"] == "soft" else "example_kept"
     values = np.nan_to_num(now[name][SHOWN]).swapaxes(0, 1)
@@ -285,7 +285,7 @@ def furnish_shares(ax: Axes, values: Mapping[str, Any], chance: str) -> None:
     ax.text(total, CHANCE - 0.035, chance, **style)
 
 
-def draw_shares(ax: Axes, now: Now, names: tuple[str, ...], measure: str) -> dict[str, float]:
+def draw_shares(ax: Axes, now: Record, names: tuple[str, ...], measure: str) -> dict[str, float]:
     """Draws the trials and the median of some models, and returns where the medians end."""
     last = {}
     for name in (name for name in LINES if name in names):
@@ -300,12 +300,12 @@ def furnish_found(ax: Axes, values: Mapping[str, Any]) -> None:
     reads(ax, y="share in the object")
 
 
-def draw_found(ax: Axes, now: Now) -> None:
+def draw_found(ax: Axes, now: Record) -> None:
     share = draw_shares(ax, now, (STUDY,), share_of(now))[STUDY]
     ends(ax, [(share, percent(share), theme.INK)])
 
 
-def share_of(now: Now) -> str:
+def share_of(now: Record) -> str:
     """Returns the measure of what lies in the object: of kept patches, or of gates where all patches are kept."""
     return "gate_in_object" if now.values["gates"] == "soft" else "kept_in_object"
 
@@ -320,7 +320,7 @@ def furnish_accuracy(ax: Axes, values: Mapping[str, Any]) -> None:
     reads(ax, y="accuracy")
 
 
-def draw_accuracy(ax: Axes, now: Now) -> None:
+def draw_accuracy(ax: Axes, now: Record) -> None:
     last = draw_shares(ax, now, MODELS, "test_accuracy")
     ends(ax, [(last[name], f"{SAID[name]}\n{percent(last[name])}", LINES[name][0].colour) for name in MODELS])
 
@@ -337,7 +337,7 @@ def _thin(values: Mapping[str, Any]) -> str:
 # ---- words ----
 
 
-def caption(now: Now) -> str:
+def caption(now: Record) -> str:
     share, chance = (percent(middle(now[name])) for name in (share_of(now), "chance"))
     gates = now.values["gates"]
     subject = "of the gates' sum falls on" if gates == "soft" else "of the kept patches lie in"

@@ -17,12 +17,12 @@ from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
 from moe_lab.patch_routing.run import PatchRun
 from moe_lab_widgets.drawing.maps import number_rows, pale, share_key, share_map, shares
 from moe_lab_widgets.drawing.on_axes import box_of, percents, reads, spans, write
-from moe_lab_widgets.drawing.panel import Panel, Seen
+from moe_lab_widgets.drawing.panel import Panel, PanelValues
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import LabKnob, config_from, device_setting, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of, with_mnist
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.phase_transition_record import below, best, coverage_at, needs, samples_needed
 from moe_lab_widgets.labs.phase_transition_stories import DIGITS, JOINT, NOISE, SEPARATE, STORIES, SYNTHETIC
 from moe_lab_widgets.labs.phase_transition_words import WORDS
@@ -169,7 +169,7 @@ def furnish_map(ax: Axes, values: Mapping[str, Any]) -> None:
     share_key(ax, 62)
 
 
-def draw_map(ax: Axes, now: Now) -> None:
+def draw_map(ax: Axes, now: Record) -> None:
     record: PhaseRecord = now.of()
     row = {kept: number for number, kept in enumerate(record.patches_per_expert)}
     column = {count: number for number, count in enumerate(record.samples)}
@@ -189,7 +189,7 @@ def l_star_of(values: Mapping[str, Any]) -> float:
     return getattr(task_of(values), "l_star", np.inf)
 
 
-def furnish_rows(ax: Axes, values: Seen) -> None:
+def furnish_rows(ax: Axes, values: PanelValues) -> None:
     """Furnishes Axes beside the map: its rows, and l* as a dashed line below its own row."""
     rows = grid_of(values)[0]
     number_rows(ax, [str(kept) for kept in rows])
@@ -208,7 +208,7 @@ def _trained(values: Mapping[str, Any]) -> str:
 # ---- panel 2: samples needed ----
 
 
-def furnish_needed(ax: Axes, values: Seen) -> None:
+def furnish_needed(ax: Axes, values: PanelValues) -> None:
     furnish_rows(ax, values)
     ax.set(xscale="log", xlim=(FEWEST, MOST))
     more = WORDS["NEEDED_MORE"].format(most=grid_of(values)[1][-1])
@@ -220,7 +220,7 @@ def furnish_needed(ax: Axes, values: Seen) -> None:
     reads(ax, x="N about")
 
 
-def draw_needed(ax: Axes, now: Now) -> None:
+def draw_needed(ax: Axes, now: Record) -> None:
     needed, sure = samples_needed(now.of())
     rows, over, found = np.arange(len(needed)), np.isinf(needed), np.isfinite(needed)
     style: dict[str, Any] = {"color": theme.FAILURE, "zorder": 4, "clip_on": False}
@@ -241,7 +241,7 @@ def draw_beyond(ax: Axes, rows: NDArray[np.int64], **style: Any) -> None:
         ax.plot(np.full(len(rows), EDGE), rows, ">", **{**style, "markersize": 9})
 
 
-def pin_needed(ax: Axes, pinned: Now, now: Now) -> None:
+def pin_needed(ax: Axes, pinned: Record, now: Record) -> None:
     needed, rows = samples_needed(pinned.of())[0], np.array(pinned["patches_per_expert"]) - 1
     over = np.isinf(needed)
     style: dict[str, Any] = {"color": theme.REFERENCE, "linewidth": 1.8, "zorder": 2, "label": "pinned: samples needed"}
@@ -266,7 +266,7 @@ def pinned_name(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 # ---- panel 3: coverage, which explains the map ----
 
 
-def furnish_coverage(ax: Axes, values: Seen) -> None:
+def furnish_coverage(ax: Axes, values: PanelValues) -> None:
     furnish_rows(ax, values)
     ax.set(xlim=(0, 1), xlabel="coverage  (ink: 10–90 %)")
     ax.set_xticks([0, 0.5, 1])
@@ -274,7 +274,7 @@ def furnish_coverage(ax: Axes, values: Seen) -> None:
     reads(ax, x="coverage")
 
 
-def draw_coverage(ax: Axes, now: Now) -> None:
+def draw_coverage(ax: Axes, now: Record) -> None:
     count, levels = coverage_at(now.of())
     low, middle, high = levels.T
     rows, known, wide = np.arange(len(levels)), np.isfinite(middle), high - low > 0.01
@@ -291,16 +291,16 @@ def draw_coverage(ax: Axes, now: Now) -> None:
 # ---- words ----
 
 
-def progress(now: Now) -> str:
+def progress(now: Record) -> str:
     return WORDS["PROGRESS"].format(done=now["done"].sum(), total=now["done"].size)
 
 
-def trouble(now: Now) -> str:
+def trouble(now: Record) -> str:
     lost = int((now["done"] & np.isnan(now["test_accuracy"])).sum())
     return WORDS["TROUBLES" if lost > 1 else "TROUBLE"].format(lost=lost) if lost else ""
 
 
-def caption(now: Now) -> str:
+def caption(now: Record) -> str:
     record: PhaseRecord = now.of()
     total, running = record.complete.size, record.running
     if not record.done.any():

@@ -18,18 +18,18 @@ from numpy.typing import NDArray
 from moe_lab.drawing import theme
 from moe_lab.pruning.live import PruningChoice
 from moe_lab_widgets.drawing.on_axes import bars, ends, note, percents, write
-from moe_lab_widgets.drawing.panel import Panel, Seen
+from moe_lab_widgets.drawing.panel import Panel, PanelValues
 from moe_lab_widgets.drawing.words import median, middle, short, trial_of, worst
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs import pruning_record as of
 from moe_lab_widgets.labs.pruning_knobs import KNOBS, MEANINGS, NAMES, check, check_view
-from moe_lab_widgets.labs.pruning_record import Outcome, Record, curves_of, looked_at, outcome, threshold
+from moe_lab_widgets.labs.pruning_record import Outcome, PruningSnapshot, curves_of, looked_at, outcome, threshold
 from moe_lab_widgets.labs.pruning_stories import STORIES
 
 
-def more(now: Now) -> Iterator[Record] | None:
-    record: Record = now.of()
+def more(now: Record) -> Iterator[PruningSnapshot] | None:
+    record: PruningSnapshot = now.of()
     return record.live.further(record)
 
 
@@ -50,7 +50,7 @@ def columns(experts: int) -> NDArray[np.float64]:
     return np.where(numbers < experts // 2, numbers, numbers + 0.034 * experts)
 
 
-def furnish_routers(ax: Axes, values: Seen) -> None:
+def furnish_routers(ax: Axes, values: PanelValues) -> None:
     most, bound, experts = values.of(of.longest_change), values.of(threshold), values["experts"]
     x = columns(experts)
     ax.set(xlim=(-0.5, x[-1] + 0.5), ylim=(SCORES, 1))
@@ -68,7 +68,7 @@ def furnish_routers(ax: Axes, values: Seen) -> None:
         ax.text(place, 1.09, f"experts that vote {theme.CLASS_SIGNS[side]}", color=theme.CLASSES[side], **style)
 
 
-def draw_routers(ax: Axes, now: Now) -> None:
+def draw_routers(ax: Axes, now: Record) -> None:
     record, choice, trial = looked_at(now)
     changes, most, kept = record.changes(trial), of.longest_change(now.values), record.kept(choice, trial)
     experts, half = len(changes), len(changes) // 2
@@ -103,7 +103,7 @@ def draw_routers(ax: Axes, now: Now) -> None:
     _describe_scores(ax, record, choice)
 
 
-def scores_of(record: Record, choice: PruningChoice, trial: int) -> NDArray[np.float64]:
+def scores_of(record: PruningSnapshot, choice: PruningChoice, trial: int) -> NDArray[np.float64]:
     """Returns (expert,) the lengths of the scores' bars, from the smallest of all or 0 on; NaN where there are none."""
     if record.pruned is None or choice.criterion not in record.pruned.scores:
         return np.full(record.run.model.experts, np.nan)
@@ -112,7 +112,7 @@ def scores_of(record: Record, choice: PruningChoice, trial: int) -> NDArray[np.f
     return np.asarray((scores - low) / max(high - low, 1e-12) * (SCORES_TOP - SCORES) + CAP / 2)
 
 
-def _describe_scores(ax: Axes, record: Record, choice: PruningChoice) -> None:
+def _describe_scores(ax: Axes, record: PruningSnapshot, choice: PruningChoice) -> None:
     def say(words: str, colour: str, down: float = -14) -> None:
         write(ax, -0.5, SCORES_TOP, [words], colour, ha="left", size=theme.SMALL_SIZE, down=down)
 
@@ -145,7 +145,7 @@ def furnish_accuracy(ax: Axes, values: Mapping[str, Any]) -> None:
     ax.text(0, 0.41, "50 %: guessing", color=theme.MUTED, size=theme.SMALL_SIZE)
 
 
-def draw_accuracy(ax: Axes, now: Now) -> None:
+def draw_accuracy(ax: Axes, now: Record) -> None:
     record, choice, _ = looked_at(now)
     if record.pruned is None:
         if record.accuracy is not None:
@@ -192,7 +192,7 @@ def _draw_rho(ax: Axes, choice: PruningChoice, shown: Mapping[str, NDArray[np.fl
     write(ax, np.clip(share, 0.34, 0.75), HIGH, [words], size=theme.SMALL_SIZE, bold=True, down=-11)
 
 
-def _tuning(record: Record, choice: PruningChoice, steps: int) -> str:
+def _tuning(record: PruningSnapshot, choice: PruningChoice, steps: int) -> str:
     if not choice.fine_tune:
         return "no fine-tuning after pruning"
     if steps == 0:
@@ -205,7 +205,7 @@ def _say(ax: Axes, words: str) -> None:
     write(ax, -0.02, HIGH, [words], theme.MUTED, ha="left", size=theme.SMALL_SIZE, right=-36, down=-27)
 
 
-def pin_accuracy(ax: Axes, pinned: Now, now: Now) -> None:
+def pin_accuracy(ax: Axes, pinned: Record, now: Record) -> None:
     """Draws the chosen curve of a pinned record, thin."""
     record, choice, _ = looked_at(pinned)
     values = curves_of(record, choice)[1].get(choice.criterion)
@@ -231,7 +231,7 @@ def furnish_left(ax: Axes, values: Mapping[str, Any]) -> None:
         ax.text(0, top + 0.4, title, color=theme.MUTED, size=theme.TEXT_SIZE, va="center")
 
 
-def draw_left(ax: Axes, now: Now) -> None:
+def draw_left(ax: Axes, now: Record) -> None:
     shares, notes = left_of(now)
     row, column = np.divmod(np.arange(BLOCKS), BLOCKS // 2)
     y, x = (GROUPS[:, None] + 4.4 + row).ravel(), np.tile(column, len(GROUPS))
@@ -243,7 +243,7 @@ def draw_left(ax: Axes, now: Now) -> None:
     write(ax, 0, GROUPS + 6.6, notes, theme.MUTED, ha="left", size=theme.SMALL_SIZE)
 
 
-def left_of(now: Now) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+def left_of(now: Record) -> tuple[NDArray[np.float64], tuple[str, ...]]:
     """Returns the shares of the three groups, NaN where unknown, and a note on each."""
     record, choice, _ = looked_at(now)
     experts, found = record.run.model.experts, outcome(record, choice)
@@ -266,7 +266,7 @@ def undefined(criterion: str) -> str:
     return "experts receive equally many tokens" if criterion == "token-count" else "no router has moved"
 
 
-def progress(now: Now) -> str:
+def progress(now: Record) -> str:
     record, choice, _ = looked_at(now)
     if not record.values:
         return "pre-training the branches"
@@ -275,13 +275,13 @@ def progress(now: Now) -> str:
     return f"step {now.step} of {now.total}"
 
 
-def trouble(now: Now) -> str:
+def trouble(now: Record) -> str:
     record, choice, _ = looked_at(now)
     words = "" if record.pruned is None else record.pruned.undefined.get(choice.criterion, "")
     return words[:1].upper() + words[1:]
 
 
-def caption(now: Now) -> str:
+def caption(now: Record) -> str:
     record, choice, trial = looked_at(now)
     if not record.values:
         return "Branches are pre-trained, each on a task of its own, and then put side by side."
@@ -295,14 +295,14 @@ def caption(now: Now) -> str:
     return _pruning(record, found, name) + (_failure(record, choice, trial, name) or _costs(found))
 
 
-def _training(now: Now, record: Record, trial: int) -> str:
+def _training(now: Record, record: PruningSnapshot, trial: int) -> str:
     accuracy = "–" if record.accuracy is None else short(middle(record.accuracy))
     if now.step == 0:
         return f"This is the checkpoint, whose routers have not moved. Its accuracy is {accuracy}."
     return f"{_growth(now, record, trial)} The accuracy is {accuracy}."
 
 
-def _growth(now: Now, record: Record, trial: int) -> str:
+def _growth(now: Record, record: PruningSnapshot, trial: int) -> str:
     if now.values["top"] == 1:
         return "No router moves when l = 1."
     grown, most = int((record.changes(trial) >= threshold(now.values)).sum()), record.run.model.experts
@@ -310,7 +310,7 @@ def _growth(now: Now, record: Record, trial: int) -> str:
     return f"Trial {trial + 1}: {routers} grown past 1.5 log l = {threshold(now.values):.2f}{'' if grown else ' yet'}."
 
 
-def _pruning(record: Record, found: Outcome, name: str) -> str:
+def _pruning(record: PruningSnapshot, found: Outcome, name: str) -> str:
     """Returns what was pruned, and with what effect."""
     experts = record.run.model.experts
     if found.left == experts and not found.steps:
@@ -338,7 +338,7 @@ def _costs(found: Outcome) -> str:
     return f" Memory and FLOPs fall to {memory}." if memory == work else f" Memory falls to {memory}, FLOPs to {work}."
 
 
-def _failure(record: Record, choice: PruningChoice, trial: int, name: str) -> str:
+def _failure(record: PruningSnapshot, choice: PruningChoice, trial: int, name: str) -> str:
     """Returns why pruning failed in the trial on show, where it is known."""
     text, half, gone = "", record.run.model.experts // 2, []
     for side, experts in record.lost(choice, trial):

@@ -19,7 +19,7 @@ from moe_lab.pruning.live import FineTuning, Pruned, PruningChoice, Results
 from moe_lab.pruning.measures import MEASURES, evaluate
 from moe_lab.pruning.training import TokenTraining
 from moe_lab_widgets.engine.knobs import config_from, device_setting, on_gpu, record_count, time_limit
-from moe_lab_widgets.engine.now import ONLY, Now
+from moe_lab_widgets.engine.record import ONLY, Record
 
 if TYPE_CHECKING:
     import xarray
@@ -132,7 +132,7 @@ Tuned = dict[str, tuple[int, Accuracies]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record(Snapshot):
+class PruningSnapshot(Snapshot):
     """A Snapshot of the training, and later the results of pruning the trained layer.
 
     The Snapshot holds the norms of the routers (trial, expert) and, at the end of training, all measures; nothing while
@@ -205,7 +205,7 @@ class Outcome:
     operations: float
 
 
-def outcome(record: Record, choice: PruningChoice) -> Outcome | None:
+def outcome(record: PruningSnapshot, choice: PruningChoice) -> Outcome | None:
     """Returns what is left; None while nothing is pruned, or when the criterion is undefined."""
     pruned, name = record.pruned, choice.criterion
     if pruned is None or name not in pruned.kept:
@@ -231,13 +231,13 @@ def outcome(record: Record, choice: PruningChoice) -> Outcome | None:
     )
 
 
-def looked_at(now: Now) -> tuple[Record, PruningChoice, int]:
+def looked_at(now: Record) -> tuple[PruningSnapshot, PruningChoice, int]:
     """Returns the record, how the layer is pruned, and the index of the trial on show."""
-    record: Record = now.of()
+    record: PruningSnapshot = now.of()
     return record, choice_of(now.values), min(now.values["shown"], record.trials) - 1
 
 
-def curves_of(record: Record, choice: PruningChoice) -> tuple[Tuned, dict[str, Accuracies]]:
+def curves_of(record: PruningSnapshot, choice: PruningChoice) -> tuple[Tuned, dict[str, Accuracies]]:
     """Returns by criterion what is known of fine-tuning, and the accuracies (rho, trial) that are on show."""
     if record.pruned is None:
         return {}, {}
@@ -266,7 +266,7 @@ class LiveRun:
         self.run, self.every, self.choice = run, every, choice
         self.tuning: FineTuning | None = None
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[PruningSnapshot]:
         """Yields the records of all phases; the last one has all results for the present choice."""
         if isinstance(self.run.start, BranchStart):
             yield self._before_training()  # pre-training takes a moment
@@ -279,22 +279,22 @@ class LiveRun:
         yield first
         yield from self._tuned(first, self.tuning)
 
-    def further(self, record: Record) -> Iterator[Record] | None:
+    def further(self, record: PruningSnapshot) -> Iterator[PruningSnapshot] | None:
         """Returns the records of the fine-tuning that the present choice still needs, after the last; None for none."""
         if self.tuning is None or not self.tuning.lacks(self.choice()):
             return None
         return self._tuned(record, self.tuning)
 
-    def _tuned(self, record: Record, tuning: FineTuning) -> Iterator[Record]:
+    def _tuned(self, record: PruningSnapshot, tuning: FineTuning) -> Iterator[PruningSnapshot]:
         for results in tuning.work(self.choice):
             yield dataclasses.replace(record, results=results)
 
-    def _before_training(self) -> Record:
+    def _before_training(self) -> PruningSnapshot:
         trials = self.run.trials
         trained, ended = np.zeros(trials, dtype=np.int64), np.zeros(trials, dtype=bool)
-        return Record(0, {}, {}, trained, ended, ended.copy(), run=self.run, live=self)
+        return PruningSnapshot(0, {}, {}, trained, ended, ended.copy(), run=self.run, live=self)
 
-    def _training(self, training: TokenTraining) -> Iterator[Record]:
+    def _training(self, training: TokenTraining) -> Iterator[PruningSnapshot]:
         """Trains, and measures the accuracy `EVALUATIONS` times: at every record it would take longer than a step."""
         run = self.run
         before = np.linalg.norm(training.before.own_routers.cpu().numpy(), axis=2)
@@ -314,10 +314,10 @@ class LiveRun:
                     accuracy = evaluate(weights, test, run.model, run.task).accuracy().cpu().numpy().astype(float)
                     values["test_accuracy"] = accuracy = np.where(shot.diverged, np.nan, accuracy)
             measured = {"values": values, "measures": {name: MEASURES[name] for name in values}}
-            yield Record(**{**vars(shot), **measured}, run=run, accuracy=accuracy, live=self)
+            yield PruningSnapshot(**{**vars(shot), **measured}, run=run, accuracy=accuracy, live=self)
 
 
-def train(present: Callable[[], Mapping[str, Any]], **values: Any) -> Iterator[Record]:
+def train(present: Callable[[], Mapping[str, Any]], **values: Any) -> Iterator[PruningSnapshot]:
     """Yields the records of the run that the values describe.
 
     Args:
@@ -361,7 +361,7 @@ def code(values: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def data(now: Now) -> xarray.Dataset:
+def data(now: Record) -> xarray.Dataset:
     """Returns the training, and the accuracies after pruning by every criterion and known fine-tuning."""
     shots = {shot.step: shot for shot in now.shots[ONLY] if shot.values}
     if not shots:

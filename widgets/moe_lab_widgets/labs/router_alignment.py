@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import CNN
 from moe_lab_widgets.drawing.on_axes import bars, ends, heads, line, note, percents, reads
-from moe_lab_widgets.drawing.panel import Panel, Seen
+from moe_lab_widgets.drawing.panel import Panel, PanelValues
 from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
 from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import with_mnist
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.router_alignment_runs import (
     KNOBS,
     begin,
@@ -55,7 +55,7 @@ Values = Mapping[str, Any]
 # ---- panel 1: where routers point ----
 
 
-def furnish_plane(ax: Axes, values: Seen) -> None:
+def furnish_plane(ax: Axes, values: PanelValues) -> None:
     """Draws the ellipse of unit vectors, tinted by the nearer o: only there can the cosines be."""
     ax.set(xlim=(-1.12, 1.2), ylim=(-1.17, 1.27), xticks=(-1, 0, 1), yticks=(-1, 0, 1))
     for draw in (ax.axhline, ax.axvline):
@@ -90,7 +90,7 @@ def _others(trials: int) -> str:
     return words.format(shown=SHOWN + 1, drawn=MOST_LINES, others=f"{others:,}")
 
 
-def draw_plane(ax: Axes, now: Now) -> None:
+def draw_plane(ax: Axes, now: Record) -> None:
     rest = np.delete(now["alignment"], SHOWN, axis=0)[:MOST_LINES].reshape(-1, 2)
     dots: dict[str, Any] = {"marker": "o", "markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0, "clip_on": False}
     line(ax, *rest.T, linestyle="none", color=theme.REFERENCE, label="a router of another trial", zorder=3, **dots)
@@ -111,12 +111,12 @@ def draw_plane(ax: Axes, now: Now) -> None:
 # ---- panel 2: what each expert receives ----
 
 
-def furnish_patches(axes: list[Axes], values: Seen) -> None:
+def furnish_patches(axes: list[Axes], values: PanelValues) -> None:
     for side, (ax, name) in enumerate(zip(axes, values.of(patterns), strict=True)):
         furnish_tiles(ax, side, name, values["patches"], values["experts"])
 
 
-def draw_patches(axes: list[Axes], now: Now) -> None:
+def draw_patches(axes: list[Axes], now: Record) -> None:
     task = task_of(now.values)
     for side, ax in enumerate(axes):
         draw_tiles(ax, task, now.of(), SHOWN, side)
@@ -130,7 +130,7 @@ def _framed(values: Values) -> str:
 # ---- panel 3: what comes out ----
 
 
-def furnish_outcome(axes: list[Axes], values: Seen) -> None:
+def furnish_outcome(axes: list[Axes], values: PanelValues) -> None:
     accuracy, coverage = axes
     last, experts = values.of(steps), values["experts"]
     accuracy.set(xlim=(0, last), ylim=(0.4, 1.01), yticks=(0.5, 0.75, 1), xticks=(0, last))
@@ -153,7 +153,7 @@ def _thick(values: Values) -> str:
     return words.format(trials=f"{count:,}")
 
 
-def draw_outcome(axes: list[Axes], now: Now) -> None:
+def draw_outcome(axes: list[Axes], now: Record) -> None:
     accuracy, coverage = axes
     last = {}
     looks: tuple[tuple[str, float, dict[str, Any]], ...] = (("cnn", 2, {"dashes": (3, 1.5)}), ("joint", 2.6, {}))
@@ -180,7 +180,7 @@ def _draw_coverage(ax: Axes, cover: NDArray[np.float64]) -> None:
 # ---- words ----
 
 
-def caption(now: Now) -> str:
+def caption(now: Record) -> str:
     names = [WORDS["DIGIT"].format(digit=digit) for digit in digits_of(now.values)] or list(theme.CLASS_NAMES)
     cover = now["coverage"][SHOWN]
     if now.step == 0:
@@ -208,7 +208,7 @@ def _received(names: Sequence[str], cover: NDArray[np.float64]) -> str:
     return WORDS["RECEIVED"].format(first=names[0], second=names[1], **shares)
 
 
-def _both(now: Now) -> str:
+def _both(now: Record) -> str:
     """Returns in how many trials experts receive both, at the end of several; else nothing."""
     if not now.ended or now.trials == 1:
         return ""
@@ -222,7 +222,7 @@ def _begun(sentence: str) -> str:
     return sentence if sentence.startswith(theme.CLASS_NAMES) else sentence[0].upper() + sentence[1:]
 
 
-def _directions(now: Now, names: Sequence[str]) -> str:
+def _directions(now: Record, names: Sequence[str]) -> str:
     """Returns which routers look for which pattern, in words."""
     if moved(now) == 0:
         return WORDS["UNMOVED"]
@@ -245,7 +245,7 @@ def _routers(numbers: Sequence[str]) -> str:
     return WORDS["ROUTERS" if most else "ROUTER"].format(most=", ".join(most), last=last)
 
 
-def moved(now: Now) -> float:
+def moved(now: Record) -> float:
     """Returns the largest change of any router's cosines since the start."""
     change = now["alignment"] - now.shots["joint"][0]["alignment"]
     return float(np.nanmax(np.abs(change), initial=0.0))

@@ -26,7 +26,7 @@ from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import median, middle, percent
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.routing_choices_stories import STORIES
 
 STUDY = "chosen"
@@ -173,7 +173,7 @@ def furnish_places(axes: list[Axes], values: Mapping[str, Any]) -> None:
         write(ax, -0.5, tops[-1] + down / 2, ["lost"], theme.MUTED, ha="right", size=theme.SMALL_SIZE, right=-6)
 
 
-def draw_places(axes: list[Axes], now: Now) -> None:
+def draw_places(axes: list[Axes], now: Record) -> None:
     kept, asked, gates = (np.nan_to_num(now[f"example_{name}"][SHOWN]) for name in ("kept", "asked", "gates"))
     levels = kept.astype(bool) * (LEVELS - 1)
     if now.values["routing"] == "soft":
@@ -199,7 +199,7 @@ def _draw_boxes(ax: Axes, side: int, levels: NDArray[np.int64], anywhere: NDArra
     bars(ax, columns, [down - 2] * len(rows), 1 - 2 / _across(ax), colours, begin=tops[rows] + 1, names=names)
 
 
-def _draw_tiles(ax: Axes, side: int, now: Now) -> None:
+def _draw_tiles(ax: Axes, side: int, now: Record) -> None:
     """Draws the patches, and a frame around the column of the one that decides."""
     roles, sides = (now[f"example_{name}"][SHOWN][side] for name in ("roles", "sides"))
     tiles, frame = Sheet(zorder=2.2), Sheet(zorder=2.6)
@@ -242,7 +242,7 @@ def furnish_load(ax: Axes, values: Mapping[str, Any]) -> None:
     heads(ax, range(experts), [0] * experts, 13 if experts <= 4 else 11, down=16)
 
 
-def draw_load(ax: Axes, now: Now) -> None:
+def draw_load(ax: Axes, now: Record) -> None:
     taken, refused = (np.nan_to_num(now[name][SHOWN]) for name in ("places_taken", "turned_away"))
     experts = np.arange(len(taken))
     above = np.minimum(taken + refused, now.values["patches"])
@@ -297,7 +297,7 @@ def furnish_outcome(axes: list[Axes], values: Mapping[str, Any]) -> None:
     write(numbers, range(3), [-0.5] * 3, heads_of_columns, theme.MUTED, size=theme.SMALL_SIZE, down=-11)
 
 
-def draw_outcome(axes: list[Axes], now: Now) -> None:
+def draw_outcome(axes: list[Axes], now: Record) -> None:
     curves, numbers = axes
     labels = []
     for name, dashes in DASHES.items():
@@ -317,7 +317,7 @@ def draw_outcome(axes: list[Axes], now: Now) -> None:
 # ---- words ----
 
 
-def caption(now: Now) -> str:
+def caption(now: Record) -> str:
     kept, lost, dropped = (percent(middle(now[name])) for name in ("signal_kept", "lost", "dropped"))
     places, routing = config_from(RoutedMoE, now.values).places(now.values["patches"]), now.values["routing"]
     each = f"{places} place{'s' * (places > 1)} an expert"

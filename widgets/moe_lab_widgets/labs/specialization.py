@@ -13,12 +13,12 @@ from moe_lab.drawing import theme
 from moe_lab.specialization import ClusterRun, ClusterTask, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab_widgets.drawing.on_axes import cells, ends, line, note, percents, ramp_key, reads, table, write
-from moe_lab_widgets.drawing.panel import Panel, Seen
+from moe_lab_widgets.drawing.panel import Panel, PanelValues
 from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words, swarm, trials_and_median
 from moe_lab_widgets.drawing.words import middle, percent, trial_of
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.specialization_stories import STORIES
 
 FIRST_FILTERS = 8e-4
@@ -120,7 +120,7 @@ def furnish_tables(axes: list[Axes], values: Mapping[str, Any]) -> None:
     note(axes[1], -58, 35, words, under=True)
 
 
-def draw_tables(axes: list[Axes], now: Now) -> None:
+def draw_tables(axes: list[Axes], now: Record) -> None:
     sent = np.nan_to_num(now["dispatch"][SHOWN])  # (cluster, expert)
     share = sent / np.maximum(sent.sum(1, keepdims=True), 1)
     learned, most = np.nan_to_num(now["expert_feature"][SHOWN]).T, _longest(now.values)
@@ -138,7 +138,7 @@ def draw_tables(axes: list[Axes], now: Now) -> None:
     )
 
 
-def carriers(now: Now) -> NDArray[np.bool_]:
+def carriers(now: Record) -> NDArray[np.bool_]:
     """Returns (expert,) which experts get more than a hundredth of the test samples in the trial on show."""
     return np.asarray(np.nan_to_num(now["expert_load"][SHOWN]) >= IDLE)
 
@@ -166,7 +166,7 @@ def furnish_entropy(ax: Axes, values: Mapping[str, Any]) -> None:
     ax.text(0.02 * steps, -0.042 * most, "0: each has one cluster", color=theme.MUTED, **style)
 
 
-def draw_entropy(ax: Axes, now: Now) -> None:
+def draw_entropy(ax: Axes, now: Record) -> None:
     labels = []
     for name, style, width in reversed(list(zip(now.names, STYLES, (2.6, 2.0), strict=True))):
         steps, values = now.curve("dispatch_entropy", name)
@@ -192,7 +192,7 @@ def lowest_accuracy(values: Mapping[str, Any]) -> float:
     return 0.5 if hopeless or values["noise"] > 2 or values["gamma"] > 2 else 0.9
 
 
-def furnish_accuracy(ax: Axes, values: Seen) -> None:
+def furnish_accuracy(ax: Axes, values: PanelValues) -> None:
     low = values.of(lowest_accuracy)
     ax.set(xlim=(0, 1), ylim=(low, low + 1.03 * (1 - low)))
     ax.set_xticks([])
@@ -204,7 +204,7 @@ def furnish_accuracy(ax: Axes, values: Seen) -> None:
     note(ax, -42, 77, f"✖ fell {100 * FALL:.0f} points from its best", theme.FAILURE, under=True)
 
 
-def draw_accuracy(ax: Axes, now: Now) -> None:
+def draw_accuracy(ax: Axes, now: Record) -> None:
     low, high = ax.get_ylim()
     edge: dict[str, Any] = {
         "markeredgecolor": theme.PAPER,
@@ -252,7 +252,7 @@ def draw_accuracy(ax: Axes, now: Now) -> None:
         write(ax, place, low, [percent(center, 1)], style.colour, bold=True, down=37)
 
 
-def collapsed(now: Now, name: str) -> NDArray[np.bool_]:
+def collapsed(now: Record, name: str) -> NDArray[np.bool_]:
     """Returns (trial,) whether the accuracy has fallen `FALL` below its best."""
     accuracy = now.curve("test_accuracy", name)[1]
     if not len(accuracy):
@@ -275,7 +275,7 @@ def number(value: float) -> str:
     return f"{abs(value) if abs(value) < 0.005 else value:.2f}" if np.isfinite(value) else "–"
 
 
-def caption(now: Now) -> str:
+def caption(now: Record) -> str:
     clusters, experts = now["dispatch"].shape[1:]
     if now.step == 0:
         why = "there is one expert" if experts == 1 else "all scores of the router are 0"
@@ -291,7 +291,7 @@ def caption(now: Now) -> str:
     return f"{who} {_compared(now)}{failure}{spread_words(now.trials)}"
 
 
-def _compared(now: Now) -> str:
+def _compared(now: Record) -> str:
     """Returns a sentence on both models' median entropies and accuracies."""
     medians = {
         name: [middle(now.last(measure, name)) for measure in ("dispatch_entropy", "test_accuracy")]
@@ -305,7 +305,7 @@ def _compared(now: Now) -> str:
     return f"{text}. Accuracy: {', '.join(percent(share, 1) for share in accuracies)}."
 
 
-def _failure(now: Now, clusters: int, experts: int) -> str:
+def _failure(now: Record, clusters: int, experts: int) -> str:
     """Returns what keeps the experts from specialising, where it is known."""
     fallen = collapsed(now, now.names[0])
     if fallen.any():

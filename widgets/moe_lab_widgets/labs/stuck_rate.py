@@ -20,7 +20,7 @@ from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import LabKnob, device_setting, offer
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.now import Now
+from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.stuck_rate_stories import EM, GRADIENT, STORIES
 
 EXPERTS, SAMPLES = (2, 3, 4, 5, 6), (250, 500, 1000, 2000)
@@ -110,10 +110,10 @@ def furnish_second_map(ax: Axes, values: Mapping[str, Any]) -> None:
     share_key(ax)
 
 
-def drawn(method: int) -> Callable[[Axes, Now], None]:
+def drawn(method: int) -> Callable[[Axes, Record], None]:
     """Returns the function that draws the map of one method."""
 
-    def draw(ax: Axes, now: Now) -> None:
+    def draw(ax: Axes, now: Record) -> None:
         record: StuckRecord = now.of()
         running = {}
         if record.running is not None and record.running[0] == record.methods[method]:
@@ -139,14 +139,14 @@ def furnish_stuck(ax: Axes, values: Mapping[str, Any]) -> None:
     number_rows(ax, [str(k) for k in experts_of(values)])
 
 
-def draw_stuck(ax: Axes, now: Now) -> None:
+def draw_stuck(ax: Axes, now: Record) -> None:
     rows, both = np.arange(len(now["experts"])), stuck_by_experts(now.of())
     for stuck, away, colour, start in zip(both, AWAY, (theme.FAILURE, theme.INK), STARTS, strict=True):
         names = [f"k = {k}, stuck from the {start} start" for k in now["experts"]]
         bars(ax, rows + away, stuck, 0.27, colour, across=True, names=names)
 
 
-def pin_stuck(ax: Axes, pinned: Now, now: Now) -> None:
+def pin_stuck(ax: Axes, pinned: Record, now: Record) -> None:
     rows = np.arange(min(len(pinned["experts"]), len(now["experts"])))  # those that are still on the map
     style: dict[str, Any] = {"color": theme.REFERENCE, "markersize": 5, "clip_on": False, "zorder": 4}
     for stuck, away in zip(stuck_by_experts(pinned.of()), AWAY, strict=True):
@@ -163,11 +163,11 @@ def stuck_by_experts(record: StuckRecord) -> NDArray[np.float64]:
 # ---- words ----
 
 
-def progress(now: Now) -> str:
+def progress(now: Record) -> str:
     return f"{now['done'].sum()} of {now['done'].size} cells"
 
 
-def trouble(now: Now) -> str:
+def trouble(now: Record) -> str:
     record: StuckRecord = now.of()
     lost = round(float(sum((record.share("diverged")[record.done] * record.trials).tolist())))
     if not lost:
@@ -177,7 +177,7 @@ def trouble(now: Now) -> str:
     return f"{lost} {starts} ended without a result: {why}. {count} as not found."
 
 
-def caption(now: Now) -> str:
+def caption(now: Record) -> str:
     record: StuckRecord = now.of()
     if not record.done.any():
         return f"Nothing has run yet. The maps have {record.done.size} cells of {record.trials} starts each."

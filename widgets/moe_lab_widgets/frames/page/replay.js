@@ -1,4 +1,4 @@
-// Replays on a canvas what book.py and tape.py wrote. One module with player.js and screen.js (see ../module.py).
+// Replays on a canvas what resources.py and renderer.py wrote. One module with player.js and screen.js (see ../module.py).
 
 const NOTHING = 0xffff;
 const CAPS = ["butt", "round", "square"];
@@ -46,8 +46,8 @@ function pathOf(reader) {
   return { path, places, unit };
 }
 
-class Book {
-  // What was sent once and is named by its number. Frames keep the book that they were written with.
+class Resources {
+  // What was sent once and is named by its number. Frames keep the resources that they were written with.
   constructor(unit) {
     this.unit = unit;
     this.styles = []; this.shapes = []; this.tiles = []; this.colours = []; this.names = []; this.stamps = [];
@@ -123,7 +123,7 @@ function canvasOf(wide, high) {
 export class Film {
   // The frames of one run, by the number of their record.
   constructor() {
-    this.book = null;
+    this.resources = null;
     this.clear();
   }
   clear() {
@@ -136,17 +136,17 @@ export class Film {
     let record = -1;
     while (reader.left > 0) {
       const kind = reader.u8();
-      if (kind === 5) this.book = new Book(1 / (1 << reader.u8()));
-      else if (!this.book) throw new RangeError("a body that does not begin a book");
-      else if (kind === 1) this.book.style(reader);
-      else if (kind === 2) this.book.shapes.push(pathOf(reader).path);
-      else if (kind === 3) this.book.tile(reader);
-      else if (kind === 6) { const count = reader.u16(); for (let i = 0; i < count; i++) this.book.colours.push(reader.u32()); }
-      else if (kind === 7) this.book.name(reader);
-      else if (kind === 9) this.book.stamp(reader);
+      if (kind === 5) this.resources = new Resources(1 / (1 << reader.u8()));
+      else if (!this.resources) throw new RangeError("a body that does not begin a resources");
+      else if (kind === 1) this.resources.style(reader);
+      else if (kind === 2) this.resources.shapes.push(pathOf(reader).path);
+      else if (kind === 3) this.resources.tile(reader);
+      else if (kind === 6) { const count = reader.u16(); for (let i = 0; i < count; i++) this.resources.colours.push(reader.u32()); }
+      else if (kind === 7) this.resources.name(reader);
+      else if (kind === 9) this.resources.stamp(reader);
       else if (kind === 4) {
         record = reader.u32();
-        this.keep(record, { body: reader.take(reader.u32()).slice(), book: this.book, caption, progress });
+        this.keep(record, { body: reader.take(reader.u32()).slice(), resources: this.resources, caption, progress });
       } else throw new RangeError(`no such chunk: ${kind}`);
     }
     return record;
@@ -181,7 +181,7 @@ export function paint(canvas, frame, views) {
 }
 
 function replay(pen, frame, view, named) {
-  const { book } = frame, reader = new Reader(frame.body), k = view.scale;
+  const { resources } = frame, reader = new Reader(frame.body), k = view.scale;
   const dx = view.left - view.x * k, dy = view.top;
   let clipped = "", images = 0, name = null;
   const plain = () => pen.setTransform(k, 0, 0, k, dx, dy);
@@ -195,7 +195,7 @@ function replay(pen, frame, view, named) {
         plain();
         pen.beginPath();
         if (style.box) { const [a, b, c, d] = style.box; pen.rect(a, b, c - a, d - b); pen.clip(); }
-        if (style.clip !== NOTHING) pen.clip(book.shapes[style.clip]);
+        if (style.clip !== NOTHING) pen.clip(resources.shapes[style.clip]);
       }
     }
     pen.fillStyle = style.fill; pen.strokeStyle = style.stroke; pen.lineWidth = style.width;
@@ -209,25 +209,25 @@ function replay(pen, frame, view, named) {
   while (reader.left > 0) {
     const kind = reader.u8();
     if (kind === 10) {
-      const style = book.styles[reader.u16()], { path, places, unit } = pathOf(reader);
+      const style = resources.styles[reader.u16()], { path, places, unit } = pathOf(reader);
       dress(style);
       plain();
       draw(style, path);
       if (name) named.push({ name, view, points: places, unit, line: !style.fill });
     } else if (kind === 11) {
-      const style = book.styles[reader.u16()], shape = book.shapes[reader.u16()], places = reader.i16s(2 * reader.u16());
+      const style = resources.styles[reader.u16()], shape = resources.shapes[reader.u16()], places = reader.i16s(2 * reader.u16());
       dress(style);
       for (let i = 0; i < places.length; i += 2) { // at whole pixels, as Agg puts them
-        pen.setTransform(k, 0, 0, k, Math.floor(places[i] * book.unit * k + dx + 0.5), Math.floor(places[i + 1] * book.unit * k + dy + 0.5));
+        pen.setTransform(k, 0, 0, k, Math.floor(places[i] * resources.unit * k + dx + 0.5), Math.floor(places[i + 1] * resources.unit * k + dy + 0.5));
         draw(style, shape);
       }
-      if (name) named.push({ name, view, points: places, unit: book.unit, line: false });
+      if (name) named.push({ name, view, points: places, unit: resources.unit, line: false });
     } else if (kind === 12) {
-      const [x, y, w, h] = Array.from(reader.i16s(4), (one) => one * book.unit), wide = reader.u16(), high = reader.u16();
+      const [x, y, w, h] = Array.from(reader.i16s(4), (one) => one * resources.unit), wide = reader.u16(), high = reader.u16();
       const side = reader.u8();
       reader.u8();
       const numbers = reader.u16s(Math.ceil(wide / side) * Math.ceil(high / side));
-      const sheet = book.sheet(images++, wide, high, side, numbers);
+      const sheet = resources.sheet(images++, wide, high, side, numbers);
       unclip();
       pen.setTransform(1, 0, 0, 1, 0, 0);
       pen.imageSmoothingEnabled = (k * w) % wide !== 0;
@@ -238,7 +238,7 @@ function replay(pen, frame, view, named) {
       unclip();
       plain();
       for (let i = 0; i < count; i++) {
-        pen.fillStyle = book.colour(colours[i]);
+        pen.fillStyle = resources.colour(colours[i]);
         pen.fillRect(x[i], y[i], w[i], h[i]);
       }
       if (name) for (let i = 0; i < count; i++) named.push({ name, view, box: [x[i], y[i], w[i], h[i]], part: i });
@@ -247,10 +247,10 @@ function replay(pen, frame, view, named) {
       unclip();
       plain();
       pen.imageSmoothingEnabled = k !== 1;
-      for (let i = 0; i < count; i++) pen.drawImage(book.inkOf(stamps[i], colours[i]), x[i], y[i]);
+      for (let i = 0; i < count; i++) pen.drawImage(resources.inkOf(stamps[i], colours[i]), x[i], y[i]);
     } else if (kind === 20) {
       const number = reader.u16();
-      name = number === NOTHING ? null : book.names[number];
+      name = number === NOTHING ? null : resources.names[number];
     } else throw new RangeError(`no such operation: ${kind}`);
   }
   unclip();

@@ -124,7 +124,7 @@ export default () => {
         clearTimeout(away);
         met = true; // nobody is left to be told
         film.clear(); // notebooks keep what once was shown
-        film.book = null;
+        film.resources = null;
         zoom.removeEventListener("change", zoomed);
         document.removeEventListener("visibilitychange", seen);
         window.removeEventListener("pageshow", seen);

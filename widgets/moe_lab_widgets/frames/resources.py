@@ -10,7 +10,7 @@ A body is a sequence of chunks, little endian; numbers count up from 0 in order 
     6 colours  n u16, rgba * n
     7 name     length u16, UTF-8 JSON: what a pointer over it shows
     9 stamp    w u16, h u16, coverage u8 * w*h
-    4 frame    record u32, length u32, operations (see tape.py)
+    4 frame    record u32, length u32, operations (see renderer.py)
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 NOTHING = 0xFFFF
 FULL = 60_000
-"""The number of things of one kind at which a book must be begun anew."""
+"""The number of things of one kind at which they must be sent anew."""
 
 
-class Book:
+class Resources:
     """The things that a page has been sent, and those it must be sent before the next frame.
 
     Args:

@@ -11,11 +11,11 @@ import numpy as np
 from matplotlib.backends.backend_agg import RendererAgg
 
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.frames.tape import Tape, UnsupportedError
+from moe_lab_widgets.frames.renderer import CanvasRenderer, UnsupportedError
 
 if TYPE_CHECKING:
-    from moe_lab_widgets.drawing.laid import Laid
     from moe_lab_widgets.drawing.picture import Name, Picture
+    from moe_lab_widgets.drawing.placed import PlacedPanel
 
 
 def stage(picture: Picture, spans: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def stage(picture: Picture, spans: Sequence[Sequence[int]]) -> dict[str, Any]:
     return {"width": picture.width, "height": picture.height, "scale": picture.scale, "spans": spans}
 
 
-class Reel:
+class FrameWriter:
     """Writes the frames of one picture for one audience.
 
     Args:
@@ -42,7 +42,7 @@ class Reel:
         self.picture = picture
         wide, high = picture.canvas.get_width_height()
         self.size = (wide, high - picture.foot)
-        self._tape = Tape(wide, high, picture.figure.dpi)
+        self._canvas = CanvasRenderer(wide, high, picture.figure.dpi)
         self.unsupported: set[str] = set()
         self._furniture: dict[int, tuple[int, bytes]] = {}
         """Of each panel, the version that was written last, and its operations."""
@@ -51,26 +51,26 @@ class Reel:
 
     @property
     def full(self) -> bool:
-        """Whether it is time for another reel, because a page would run out of numbers for things."""
-        return self._tape.book.full
+        """Whether it is time for another writer, because a page would run out of numbers for things."""
+        return self._canvas.resources.full
 
     def frame(self, record: int) -> bytes:
-        """Returns the present picture as the frame of a record (its body: see book.py)."""
-        self._tape.take()  # what an artist has left that failed
-        self.picture.figure.patch.draw(self._tape)  # the paper
-        parts = [self._tape.take(), *map(self._write_furniture, self.picture.laid)]
+        """Returns the present picture as the frame of a record (its body: see resources.py)."""
+        self._canvas.take()  # what an artist has left that failed
+        self.picture.figure.patch.draw(self._canvas)  # the paper
+        parts = [self._canvas.take(), *map(self._write_furniture, self.picture.placed)]
         parts += [self._write(place, artist) for place, artist in enumerate(self.picture.content())]
         body = b"".join(parts)
-        return self._tape.book.news() + struct.pack("<BII", 4, record, len(body)) + body
+        return self._canvas.resources.news() + struct.pack("<BII", 4, record, len(body)) + body
 
-    def _write_furniture(self, laid: Laid) -> bytes:
+    def _write_furniture(self, placed: PlacedPanel) -> bytes:
         """Returns the operations of a panel's furniture, written once for each change of it."""
-        version, written = self._furniture.get(laid.number, (None, b""))
-        if version != laid.version:
-            self._tape.drawing(f"furniture {laid.number}")
-            laid.draw_furniture(self._tape)
-            written = self._tape.take()
-            self._furniture[laid.number] = laid.version, written
+        version, written = self._furniture.get(placed.number, (None, b""))
+        if version != placed.version:
+            self._canvas.drawing(f"furniture {placed.number}")
+            placed.draw_furniture(self._canvas)
+            written = self._canvas.take()
+            self._furniture[placed.number] = placed.version, written
         return written
 
     def _write(self, place: int, artist: Any) -> bytes:
@@ -84,32 +84,32 @@ class Reel:
             *before, written = self._sheets[place]
             if before == [content, words]:
                 return written
-        self._tape.drawing(f"{type(artist).__name__} {place}")
+        self._canvas.drawing(f"{type(artist).__name__} {place}")
         if words is not None:
-            self._tape.name(words)
-        named = self._tape.take()
+            self._canvas.name(words)
+        named = self._canvas.take()
         try:
-            artist.draw(self._tape)
+            artist.draw(self._canvas)
         except UnsupportedError as reason:
             self.unsupported.add(f"{type(artist).__name__}: {reason}")
-            self._tape.take()
+            self._canvas.take()
             self._by_agg(artist)
         if words is not None:
-            self._tape.name(None)
-        written = named + self._tape.take()
+            self._canvas.name(None)
+        written = named + self._canvas.take()
         if content is not None:
             self._sheets[place] = content, words, written
         return written
 
     def _by_agg(self, artist: Any) -> None:
-        wide, high = self._tape.get_canvas_width_height()
-        renderer = RendererAgg(wide, high, self._tape.dpi)
+        wide, high = self._canvas.get_canvas_width_height()
+        renderer = RendererAgg(wide, high, self._canvas.dpi)
         artist.draw(renderer)
         pixels = np.asarray(renderer.buffer_rgba())
         rows, columns = np.flatnonzero(pixels[..., 3].any(1)), np.flatnonzero(pixels[..., 3].any(0))
         if len(rows):
             cut = pixels[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-            self._tape.image(int(columns[0]), int(rows[0]), np.ascontiguousarray(cut))
+            self._canvas.image(int(columns[0]), int(rows[0]), np.ascontiguousarray(cut))
 
 
 class Stream:

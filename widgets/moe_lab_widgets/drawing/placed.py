@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from moe_lab.core.errors import InputError
 from moe_lab.drawing import theme
-from moe_lab_widgets.drawing.panel import Panel, Seen
+from moe_lab_widgets.drawing.panel import Panel, PanelValues
 
 USUAL = (44.0, 14.0, 66.0, 40.0)
 """Margins of a panel that has none of its own, before they are widened."""
@@ -33,7 +33,7 @@ CHEAPER = {
 Box = tuple[float, float, float, float]
 
 
-class Laid:
+class PlacedPanel:
     """A panel in a figure.
 
     Args:
@@ -68,7 +68,7 @@ class Laid:
         self.content: list[Artist] = []
         self.version, self.advice = 0, ""
         self._furnished = False
-        self._seen: Seen | None = None
+        self._seen: PanelValues | None = None
         self.seconds = 0.0
         """That `draw` took for the present record."""
         self._slow = 0
@@ -105,7 +105,7 @@ class Laid:
             ax.clear()
             theme.plain(ax)
         self._furnished = True
-        seen, known = Seen(values), set(map(id, self.figure.get_children()))
+        seen, known = PanelValues(values), set(map(id, self.figure.get_children()))
         self.panel.furnish(self.target, seen)
         made: list[Any] = [one for one in self.figure.get_children() if id(one) not in known]
         insets: list[Any] = [inset for ax in self.axes for inset in ax.child_axes]

@@ -1,4 +1,4 @@
-"""One moment of a Lab: every run's records so far, and the values of the knobs."""
+"""A record of a Lab: every run's Snapshots so far, and the values of the knobs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ONLY = "run"
 
 
 @dataclass(frozen=True)
-class Now:
-    """One moment of a Lab. It is complete: it holds its own history.
+class Record:
+    """A record of a Lab. It is complete: it holds its own history.
 
     `now["loss"]` is the latest value of the first run; `now.curve("loss")` returns its steps and values so far.
 
@@ -30,7 +30,7 @@ class Now:
       values: of the knobs, and of the Lab's own arguments.
       names: of all runs.
       total: steps of a whole run; 0 if it is not known.
-      before: the last moment of the run before, with its latest records alone, to compare with; where that run was
+      before: the last record of the run before, with its latest Snapshots alone, to compare with; where that run was
         cut short, its own `before` is that of the last whole run.
     """
 
@@ -38,7 +38,7 @@ class Now:
     values: Mapping[str, Any]
     names: tuple[str, ...]
     total: int = 0
-    before: Now | None = None
+    before: Record | None = None
 
     def __getitem__(self, measure: str) -> Any:
         return value_of(self.of(), measure)
@@ -71,8 +71,8 @@ class Now:
         shot = next((shot for shot in reversed(shots) if has(shot, measure)), None)
         return np.full(self.trials, np.nan) if shot is None else np.asarray(value_of(shot, measure), dtype=float)
 
-    def seen_with(self, view: Mapping[str, Any]) -> Now:
-        """Returns the same moment, seen with other values of view-only knobs."""
+    def seen_with(self, view: Mapping[str, Any]) -> Record:
+        """Returns the same record, seen with other values of view-only knobs."""
         return replace(self, values={**self.values, **view})
 
     @property
@@ -98,7 +98,7 @@ class Now:
 
     @property
     def own_size(self) -> list[Any]:
-        """The records that it has and the moment before has not, for `recorder.size_of`."""
+        """What it has and the record before has not, for `recorder.size_of`."""
         return list(self.parts.values())
 
 
@@ -106,28 +106,28 @@ def _ended(record: Any) -> bool:
     return bool(np.all(getattr(record, "finished", False)))
 
 
-def moments(
-    runs: Mapping[str, Callable[[], Iterator[Any]]], values: Mapping[str, Any], total: int, before: Now | None = None
-) -> Iterator[Now]:
+def side_by_side(
+    runs: Mapping[str, Callable[[], Iterator[Any]]], values: Mapping[str, Any], total: int, before: Record | None = None
+) -> Iterator[Record]:
     """Yields runs side by side, record by record.
 
-    The first moment has the first run alone, so that the picture does not wait until the others have sampled their
-    data; a run that has ended adds nothing. A run may yield a list of records, which one moment adds together.
+    The first has the first run alone, so that the picture does not wait until the others have sampled their
+    data; a run that has ended adds nothing. A run may yield a list of records, which are added together.
     """
     names, first = tuple(runs), next(iter(runs))
     begun = {first: runs[first]()}
     shots: dict[str, tuple[Any, ...]] = {first: (next(begun[first]),)}
-    yield Now(shots, values, names, total, before)
+    yield Record(shots, values, names, total, before)
     if len(runs) > 1:
         begun |= {name: begin() for name, begin in runs.items() if name != first}
         shots = {name: shots.get(name) or (next(run),) for name, run in begun.items()}
-        yield Now(shots, values, names, total, before)
+        yield Record(shots, values, names, total, before)
     while True:
         fresh = {name: record for name, run in begun.items() if (record := next(run, None)) is not None}
         if not fresh:
             return
         shots = {name: _with(old, fresh[name]) if name in fresh else old for name, old in shots.items()}
-        yield Now(shots, values, names, total, before)
+        yield Record(shots, values, names, total, before)
 
 
 def _with(shots: tuple[Any, ...], fresh: Any) -> tuple[Any, ...]:
@@ -161,18 +161,18 @@ def step_of(record: Any, place: int) -> int:
 # ---- saved data ----
 
 
-def dataset(moment: Now, code: str) -> xarray.Dataset:
+def dataset(record: Record, code: str) -> xarray.Dataset:
     """Returns what was recorded: all runs along a `model` axis with their calls, or what plain records hold.
 
     Args:
       code: makes the run; kept with plain records, which have no call of their own.
     """
-    if all(isinstance(part, Snapshot) for part in moment.parts.values()):
-        sets = [collect(moment.shots[name]) for name in moment.parts]
-        return sets[0] if moment.names == (ONLY,) else model_axis(list(moment.parts), sets)
+    if all(isinstance(part, Snapshot) for part in record.parts.values()):
+        sets = [collect(record.shots[name]) for name in record.parts]
+        return sets[0] if record.names == (ONLY,) else model_axis(list(record.parts), sets)
     import xarray  # here: it takes half a second, for which the first picture need not wait
 
-    shots = moment.shots[moment.names[0]]
+    shots = record.shots[record.names[0]]
     last = shots[-1]
     measures = [name for name in (last if isinstance(last, Mapping) else vars(last)) if name != "step"]
     variables = {}

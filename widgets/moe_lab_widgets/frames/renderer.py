@@ -1,9 +1,9 @@
 """A matplotlib renderer that writes down what it is asked to draw, as operations that a page replays on a canvas.
 
-The operations of a frame, little endian; places are i16 with the book's bits after the point,
+The operations of a frame, little endian; places are i16 with the bits of `Resources` after the point,
 in pixels from the top left::
 
-    10 path     style u16, path (see book.py)
+    10 path     style u16, path (see resources.py)
     11 markers  style u16, shape u16, n u16, xy * n
     12 image    x y w h, pixels w h u16, tile side u8, 0 u8, tile u16 * tiles, row by row
     13 boxes    n u16, colour u16 * n, then x, y, w, h, each i16 * n: whole pixels
@@ -25,7 +25,7 @@ from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 from numpy.typing import NDArray
 
-from moe_lab_widgets.frames.book import NOTHING, Book, path_bytes
+from moe_lab_widgets.frames.resources import NOTHING, Resources, path_bytes
 
 CAPS, JOINS = {"butt": 0, "round": 1, "projecting": 2}, {"miter": 0, "round": 1, "bevel": 2}
 TILE = 32
@@ -39,7 +39,7 @@ class UnsupportedError(Exception):
     """An artist asks for something that a page cannot draw."""
 
 
-class Tape(RendererBase):
+class CanvasRenderer(RendererBase):
     """Records the operations of artists; see the module's text.
 
     Args:
@@ -49,7 +49,7 @@ class Tape(RendererBase):
     def __init__(self, width: int, height: int, dpi: float) -> None:
         super().__init__()
         self.width, self.height, self.dpi = width, height, dpi
-        self.book = Book(4 if max(width, height) < 2000 else 3)
+        self.resources = Resources(4 if max(width, height) < 2000 else 3)
         self._agg = RendererAgg(width, height, dpi)
         self._flip = np.array([[1.0, 0, 0], [0, -1, height], [0, 0, 1]])
         self._shapes: dict[Any, tuple[int, Any]] = {}
@@ -98,7 +98,7 @@ class Tape(RendererBase):
         snap, around = gc.get_snap(), self._flip @ transform.get_matrix()
         vertices, codes = _cleaned(path, around, bounds, simplify=simplify, stroke_width=width, snap=snap)
         if len(vertices):
-            body = path_bytes(vertices, codes, self.book.bits)
+            body = path_bytes(vertices, codes, self.resources.bits)
             self._operations += struct.pack("<BH", 10, style) + body
 
     def draw_markers(
@@ -138,29 +138,29 @@ class Tape(RendererBase):
 
     def marks(self, style: int, shape: int, where: NDArray[np.float64]) -> None:
         """Puts a shape at places (n, 2)."""
-        where = where[(np.abs(where) < 32767 >> self.book.bits).all(1)]  # NaN is not less either
+        where = where[(np.abs(where) < 32767 >> self.resources.bits).all(1)]  # NaN is not less either
         if len(where):
-            places = np.floor(where * (1 << self.book.bits)).astype("<i2")
+            places = np.floor(where * (1 << self.resources.bits)).astype("<i2")
             self._operations += struct.pack("<BHHH", 11, style, shape, len(places)) + places.tobytes()
 
     def image(self, x: float, y: float, pixels: Pixels) -> None:
         """Puts pixels (height, width, 4) from the top left; tiles that the page has are not sent again."""
         high, wide = pixels.shape[:2]
         tiles = self._tiles_of(pixels.view(np.uint32)[..., 0])
-        places = (round(x * (1 << self.book.bits)), round(y * (1 << self.book.bits)))
-        size = (wide << self.book.bits, high << self.book.bits)
+        places = (round(x * (1 << self.resources.bits)), round(y * (1 << self.resources.bits)))
+        size = (wide << self.resources.bits, high << self.resources.bits)
         self._operations += struct.pack("<B4h2HBB", 12, *places, *size, wide, high, TILE, 0)
         self._operations += tiles.tobytes()
 
     def boxes(self, boxes: NDArray[np.int16], colours: NDArray[np.uint32]) -> None:
         """Fills boxes (n, 4): left, top, width, height in whole pixels, with RGBA colours (n,)."""
-        body = self.book.colours(colours).tobytes() + np.ascontiguousarray(boxes.T, dtype="<i2").tobytes()
+        body = self.resources.colours(colours).tobytes() + np.ascontiguousarray(boxes.T, dtype="<i2").tobytes()
         self._operations += struct.pack("<BH", 13, len(boxes)) + body
 
     def stamps(self, inks: list[Pixels], places: NDArray[np.int16], colours: NDArray[np.uint32]) -> None:
         """Puts words, given as coverage (height, width) from 0 to 255, with their left and top at places (n, 2)."""
         numbers = np.array([self._stamp(ink) for ink in inks], dtype="<u2")
-        body = self.book.colours(colours).tobytes() + np.ascontiguousarray(places.T, dtype="<i2").tobytes()
+        body = self.resources.colours(colours).tobytes() + np.ascontiguousarray(places.T, dtype="<i2").tobytes()
         self._operations += struct.pack("<BH", 14, len(inks)) + numbers.tobytes() + body
 
     def name(self, words: Mapping[str, Any] | None) -> None:
@@ -169,7 +169,7 @@ class Tape(RendererBase):
         if words is not None:
             known = self._named.get(id(words))
             if known is None:
-                known = self._named[id(words)] = self.book.name(words), words
+                known = self._named[id(words)] = self.resources.name(words), words
             number = known[0]
         self._operations += struct.pack("<BH", 20, number)
 
@@ -180,7 +180,10 @@ class Tape(RendererBase):
         if known is None:
             if len(self._inks) > _KEPT:
                 self._inks.clear()
-            known = self._inks[id(ink)] = self.book.stamp(ink), ink  # the ink is kept, so that its id stays its own
+            known = self._inks[id(ink)] = (
+                self.resources.stamp(ink),
+                ink,
+            )  # the ink is kept, so that its id stays its own
         return known[0]
 
     def _tiles_of(self, now: NDArray[np.uint32]) -> NDArray[np.uint16]:
@@ -200,7 +203,7 @@ class Tape(RendererBase):
             changed = np.logical_or.reduceat(np.logical_or.reduceat(different, rows, axis=0), columns, axis=1)
         places = np.argwhere(changed)
         parts = [now[row * TILE : (row + 1) * TILE, column * TILE : (column + 1) * TILE] for row, column in places]
-        tiles[changed] = self.book.tiles([np.ascontiguousarray(part) for part in parts])
+        tiles[changed] = self.resources.tiles([np.ascontiguousarray(part) for part in parts])
         self._tiled[slot] = now.copy(), tiles
         return tiles
 
@@ -234,7 +237,7 @@ class Tape(RendererBase):
         corners = CAPS[gc.get_capstyle()] << 4 | JOINS[gc.get_joinstyle()]
         body = stroke + fill + struct.pack("<HBBH", round(64 * width), corners, len(lengths), start)
         body += struct.pack(f"<{len(lengths)}H", *lengths) + self._clip(gc)
-        return self.book.style(body), width if stroke[3] else 0.0, fill[3] > 0
+        return self.resources.style(body), width if stroke[3] else 0.0, fill[3] > 0
 
     def _clip(self, gc: Any) -> bytes:
         box, (path, transform) = gc.get_clip_rectangle(), gc.get_clip_path()
@@ -242,8 +245,8 @@ class Tape(RendererBase):
         if box is not None:
             edges = (round(box.x0), self.height - round(box.y1), round(box.x1), self.height - round(box.y0))
         if path is not None:
-            shape = self.book.shape(
-                path_bytes(*_cleaned(path, self._flip @ transform.get_matrix(), None), self.book.bits)
+            shape = self.resources.shape(
+                path_bytes(*_cleaned(path, self._flip @ transform.get_matrix(), None), self.resources.bits)
             )
         return struct.pack("<4hH", *edges, shape)
 
@@ -260,7 +263,7 @@ class Tape(RendererBase):
             bits = 8 if np.abs(vertices).max(initial=0) < 127 else 4
             if len(self._shapes) > _KEPT:
                 self._shapes.clear()
-            number = self.book.shape(path_bytes(vertices, codes, bits))
+            number = self.resources.shape(path_bytes(vertices, codes, bits))
             known = self._shapes[key] = number, path  # the path is kept, so that its id stays its own
         return known[0]
 
