@@ -150,7 +150,7 @@ def _ascended(gates: Tensor, move: Tensor, responsibilities: Tensor, x: Tensor) 
     for _ in range(6):
         worse = ~(value(gates + length[:, None, None] * move) >= start)
         if not on_accelerator(gates.device) and not bool(worse.any()):
-            break
+            break  # the first is nearly always good: six evaluations are 1.2 to 1.6 times the time of EM on a CPU
         length = torch.where(worse, length / 2, length)
     return gates + length[:, None, None] * move
 
@@ -186,14 +186,14 @@ def regressor_step(
 
 
 def solved(matrix: Float[Tensor, "*T m m"], right: Tensor) -> Tensor:
-    """Solves linear systems. An accelerator is not asked whether they were singular: the answer would be waited for.
+    """Solves linear systems without asking whether they were singular: an accelerator would be waited for.
+
+    The solution of a singular one is not finite, and so its trial has diverged.
 
     Where torch has MAGMA, it takes that for many systems of more than 16 unknowns, and MAGMA waits: such a step is not
     captured unless `torch.backends.cuda.preferred_linalg_library("cusolver")` stands before the run.
     """
-    if on_accelerator(matrix.device):
-        return torch.linalg.solve_ex(matrix, right, check_errors=False)[0]
-    return torch.linalg.solve(matrix, right)
+    return torch.linalg.solve_ex(matrix, right, check_errors=False)[0]
 
 
 def ridged(matrix: Float[Tensor, "*T m m"]) -> Float[Tensor, "*T m m"]:
