@@ -54,11 +54,11 @@ def train_separate(
     signs = {split: (1 - 2 * part.labels[0]).float() for split, part in drawn.items()}
     dimension = x["train"].shape[-1]
     direction = (signs["train"][:, None] * x["train"].sum(1)).mean(0) * model.router_epochs * samples / batch / n
-    routers = torch.as_tensor(initial_routers(trial, seed, classes, n, dimension)).float().to(device)
+    routers = initial_routers([trial], seed, classes, n, dimension)[0].float().to(device)
     routers = routers + torch.stack((direction, -direction))
     chosen = {split: route(part, routers, kept) for split, part in x.items()}
-    hidden = torch.as_tensor(initial_experts(trial, seed, model.neurons, dimension)).float().to(device).chunk(classes)
-    outputs = torch.as_tensor(initial_outputs(trial, seed, model.neurons, 1)).float().to(device)[:, 0].chunk(classes)
+    hidden = initial_experts([trial], seed, model.neurons, dimension)[0].float().to(device).chunk(classes)
+    outputs = initial_outputs([trial], seed, model.neurons, 1)[0].float().to(device)[:, 0].chunk(classes)
     weights = [part.clone().requires_grad_(True) for part in hidden]
 
     def answer(part: Tensor) -> Tensor:

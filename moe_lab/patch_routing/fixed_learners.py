@@ -40,8 +40,8 @@ class _FixedLearner(PatchLearner):
     def _initialize(self, rows: Rows, experts: int) -> None:
         setting, d, per_expert = self.setting, self.d, rows.patches_per_expert
         neurons, most = setting.model.neurons, int(per_expert.max())
-        initial = [initialization.hidden_weights(setting.model, trial, setting.seed, d) for trial in rows.trial]
-        self.weights = setting.tensor(np.stack(initial)).unflatten(1, (experts, neurons // experts))
+        initial = initialization.hidden_weights(setting.model, rows.trial.tolist(), setting.seed, d)
+        self.weights = setting.tensor(initial).unflatten(1, (experts, neurons // experts))
         self.per_expert = per_expert  # l of each row, on the host
         self._padded: dict[tuple[int, int], tuple[int, FixedRules]] = {}
         self.rules = FixedRules(
@@ -183,7 +183,7 @@ class SeparateLearner(_FixedLearner):
             sums = embedding(self.train.rows[group, :count], self.train.flat).sum(1)[None]
             labels = self.train.labels[group : group + 1, :count]
             direction = router_direction(sums, labels, setting.classes)
-            initial = setting.tensor(initialization.routers(model, trial, setting.seed, setting.classes, n, d))[None]
+            initial = setting.tensor(initialization.routers(model, [trial], setting.seed, setting.classes, n, d))
             trained = train_routers(
                 initial,
                 direction,

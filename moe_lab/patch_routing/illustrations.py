@@ -92,7 +92,7 @@ def illustrations(
         "score": torch.einsum("kd,bnd->bkn", routers, patches[0]).numpy(),
         "gate": forward.gates[0].transpose(0, 1).numpy(),
         "hidden": forward.hidden[0].reshape(-1, 2, n).transpose(0, 1).numpy(),
-        "output_weight": initialization.initial_outputs(trial, seed, run.model.neurons, 1)[:, 0],
+        "output_weight": initialization.initial_outputs([trial], seed, run.model.neurons, 1)[0, :, 0].numpy(),
         "expert_of": 1 + np.arange(run.model.neurons) // (run.model.neurons // experts),
         "output": forward.outputs[0, 0].numpy(),
     }

@@ -14,9 +14,14 @@ are parameters of `PatchRun`, of `DigitTask` and of `CNN`.
 
 from __future__ import annotations
 
-import numpy as np
+import math
+from collections.abc import Sequence
 
-from moe_lab.core.trials import stream
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from moe_lab.core.trials import Draw, drawn
 from moe_lab.patch_routing import model as models
 
 _EXPERTS = {"joint": 0.01, "separate": 0.1, "cnn": 0.1}
@@ -24,39 +29,52 @@ _ROUTERS = {"joint": 0.0001, "separate": 0.1}
 _ROUTER_RATE = 0.2
 
 
-def initial_experts(trial: int, seed: int, neurons: int, dimension: int) -> np.ndarray:
-    """Samples (m, d) hidden weights from N(0, 1/m) (eq. 8), the same in a trial for every k and every model."""
-    return stream(seed, trial, "experts").standard_normal((neurons, dimension)) / np.sqrt(neurons)
+def initial_experts(trials: Sequence[int], seed: int, neurons: int, dimension: int) -> Float[Tensor, "T m d"]:
+    """Samples hidden weights from N(0, 1/m) (eq. 8), the same in a trial for every k and every model."""
+    return _normal("experts", (neurons, dimension), trials, seed) / math.sqrt(neurons)
 
 
-def initial_routers(trial: int, seed: int, experts: int, patches: int, dimension: int) -> np.ndarray:
-    """Samples (k, d) routers from N(0, sigma_r^2), sigma_r = 1 / (n^2 sqrt(d)) (eq. 7 without its log factor)."""
-    scale = 1 / (patches**2 * np.sqrt(dimension))
-    return stream(seed, trial, "routers").standard_normal((experts, dimension)) * scale
+def initial_routers(
+    trials: Sequence[int], seed: int, experts: int, patches: int, dimension: int
+) -> Float[Tensor, "T k d"]:
+    """Samples routers from N(0, sigma_r^2), sigma_r = 1 / (n^2 sqrt(d)) (eq. 7 without its log factor).
+
+    The first ones are the same for every k.
+    """
+    return _normal("routers", (experts, dimension), trials, seed) * (1 / (patches**2 * math.sqrt(dimension)))
 
 
-def initial_outputs(trial: int, seed: int, neurons: int, outputs: int) -> np.ndarray:
-    """Samples (m, c) output weights a from N(0, 1), never trained."""
-    return stream(seed, trial, "outputs").standard_normal((neurons, outputs))
+def initial_outputs(trials: Sequence[int], seed: int, neurons: int, outputs: int) -> Float[Tensor, "T m c"]:
+    """Samples output weights a from N(0, 1), never trained."""
+    return _normal("outputs", (neurons, outputs), trials, seed)
 
 
-def hidden_weights(model: models.PatchModel, trial: int, seed: int, dimension: int) -> np.ndarray:
-    """Returns (m, d) hidden weights in the model's recipe, which scales the same random numbers."""
-    drawn = initial_experts(trial, seed, model.neurons, dimension)
-    return drawn if model.recipe == "paper" else drawn * (_EXPERTS[model.name] * np.sqrt(model.neurons))
+def _normal(purpose: str, shape: tuple[int, int], trials: Sequence[int], seed: int) -> Tensor:
+    return drawn({purpose: Draw(purpose, shape, "normal")}, trials, seed)[purpose]
 
 
-def routers(model: models.PatchModel, trial: int, seed: int, experts: int, patches: int, d: int) -> np.ndarray:
-    """Returns (k, d) routers in the model's recipe, which scales the same random numbers."""
-    drawn = initial_routers(trial, seed, experts, patches, d)
-    return drawn if model.recipe == "paper" else drawn * (_ROUTERS[model.name] * patches**2 * np.sqrt(d))
+def hidden_weights(
+    model: models.PatchModel, trials: Sequence[int], seed: int, dimension: int
+) -> Float[Tensor, "T m d"]:
+    """Returns hidden weights in the model's recipe, which scales the same random numbers."""
+    raw = initial_experts(trials, seed, model.neurons, dimension)
+    return raw if model.recipe == "paper" else raw * (_EXPERTS[model.name] * math.sqrt(model.neurons))
 
 
-def output_weights(model: models.PatchModel, trial: int, seed: int, outputs: int) -> np.ndarray:
-    """Returns (m, c) output weights a in the model's recipe, never trained."""
+def routers(
+    model: models.PatchModel, trials: Sequence[int], seed: int, experts: int, patches: int, d: int
+) -> Float[Tensor, "T k d"]:
+    """Returns routers in the model's recipe, which scales the same random numbers."""
+    raw = initial_routers(trials, seed, experts, patches, d)
+    return raw if model.recipe == "paper" else raw * (_ROUTERS[model.name] * patches**2 * math.sqrt(d))
+
+
+def output_weights(model: models.PatchModel, trials: Sequence[int], seed: int, outputs: int) -> Float[Tensor, "T m c"]:
+    """Returns output weights a in the model's recipe, never trained."""
     if model.recipe == "authors" and isinstance(model, models.SeparateMoE):
-        return np.repeat([1.0, -1.0], model.neurons // 2)[:, None]
-    return initial_outputs(trial, seed, model.neurons, outputs)
+        signs = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat_interleave(model.neurons // 2)
+        return signs[:, None].expand(len(trials), -1, -1)
+    return initial_outputs(trials, seed, model.neurons, outputs)
 
 
 def router_rate(model: models.SeparateMoE, patches: int) -> float:

@@ -56,8 +56,8 @@ class Setting:
     def seed(self) -> int:
         return self.run.seed
 
-    def tensor(self, values: np.ndarray) -> Tensor:
-        whole = np.issubdtype(values.dtype, np.integer)
+    def tensor(self, values: np.ndarray | Tensor) -> Tensor:
+        whole = not isinstance(values, Tensor) and np.issubdtype(values.dtype, np.integer)
         return to_device(values, self.device, torch.int64 if whole else self.dtype)
 
 
@@ -358,6 +358,6 @@ class PatchLearner(training.Learner):
 def initial_outputs(rows: Rows, setting: Setting, pooled: np.ndarray, patches: int) -> Float[Tensor, "T m c"]:
     """Returns each row's output weights over the number of patches that it pools: a / l (authors' code: a / n)."""
     outputs = 1 if setting.classes == 2 else setting.classes
-    sampled = [initialization.output_weights(setting.model, trial, setting.seed, outputs) for trial in rows.trial]
+    sampled = initialization.output_weights(setting.model, rows.trial.tolist(), setting.seed, outputs)
     over = pooled if setting.model.recipe == "paper" else np.full(len(pooled), patches)
-    return setting.tensor(np.stack(sampled) / over[:, None, None])
+    return setting.tensor(sampled / torch.from_numpy(over)[:, None, None])

@@ -115,15 +115,12 @@ class JointLearner(AllPatchesLearner):
     def __init__(self, rows: Rows, setting: Setting, train: PatchSamples, test: PatchSamples) -> None:
         super().__init__(rows, setting, train, test)
         assert isinstance(setting.model, JointMoE)
-        self.model, neurons, most = setting.model, setting.model.neurons, int(rows.experts.max())
+        self.model, most = setting.model, int(rows.experts.max())
         n, d = self.n, self.d
-        initial = np.zeros((len(rows), neurons + most, d))
-        for row, (trial, experts) in enumerate(zip(rows.trial, rows.experts, strict=True)):
-            initial[row, :neurons] = initialization.hidden_weights(self.model, trial, setting.seed, d)
-            routers = initialization.routers(self.model, trial, setting.seed, experts, n, d)
-            initial[row, neurons : neurons + experts] = routers
-        self.weights = setting.tensor(initial)
         self.present = setting.tensor(rows.experts)[:, None] > torch.arange(most, device=setting.device)
+        hidden = initialization.hidden_weights(self.model, rows.trial.tolist(), setting.seed, d)
+        routers = setting.tensor(initialization.routers(self.model, rows.trial.tolist(), setting.seed, most, n, d))
+        self.weights = torch.cat((setting.tensor(hidden), routers * self.present[..., None]), dim=1)
         outputs = initial_outputs(rows, setting, rows.patches_per_expert, n)
         self.rules = JointRules(
             outputs=by_expert(outputs, rows.experts.tolist()),
@@ -175,9 +172,9 @@ class RoutedLearner(AllPatchesLearner):
         self.model, trials = setting.model, rows.trial.tolist()
         neurons, experts, seed = self.model.neurons, self.model.experts, setting.seed
         n, d = self.n, self.d
-        hidden = [initialization.initial_experts(trial, seed, neurons, d) for trial in trials]
-        routers = [routed.initial_router(trial, seed, self.model, n, d) for trial in trials]
-        self.weights = setting.tensor(np.concatenate([hidden, routers], axis=1))
+        hidden = initialization.initial_experts(trials, seed, neurons, d)
+        routers = routed.initial_router(trials, seed, self.model, n, d)
+        self.weights = setting.tensor(torch.cat((hidden, routers), dim=1))
         self.present = torch.ones(len(rows), experts, dtype=torch.bool, device=setting.device)
         outputs = initial_outputs(rows, setting, np.full(len(trials), routed.pooled(self.model, n)), n)
         directions, table = zip(*(routed.hash_of(trial, seed, self.model, d) for trial in trials), strict=True)

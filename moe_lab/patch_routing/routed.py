@@ -14,6 +14,8 @@ Shapes as in `joint`; S = k C slots.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple, Self, get_args
 
 import numpy as np
@@ -24,7 +26,7 @@ from torch import Tensor
 
 from moe_lab.core.config import knob, require
 from moe_lab.core.graphs import on_accelerator
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn, stream
 from moe_lab.patch_routing.model import PatchModel, check_division
 from moe_lab.routers.choices import (
     GATES,
@@ -135,12 +137,15 @@ def pooled(model: RoutedMoE, patches: int) -> int:
     return model.places(patches) if model.routing == "expert-choice" else patches
 
 
-def initial_router(trial: int, seed: int, model: RoutedMoE, patches: int, dimension: int) -> np.ndarray:
-    """Returns the router's rows (rows, d): for scores as in JointMoE (eq. 7), for noise zeros (Shazeer et al. 2017)."""
+def initial_router(
+    trials: Sequence[int], seed: int, model: RoutedMoE, patches: int, dimension: int
+) -> Float[Tensor, "T rows d"]:
+    """Returns the router's rows: for scores as in JointMoE (eq. 7), for noise zeros (Shazeer et al. 2017)."""
     rows = router_rows(model, patches)
     random = min(rows, model.experts) if model.routing != "soft" else rows
-    scores = stream(seed, trial, "routers").standard_normal((random, dimension)) / (patches**2 * np.sqrt(dimension))
-    return np.concatenate([scores, np.zeros((rows - random, dimension))])
+    raw = drawn({"scores": Draw("routers", (random, dimension), "normal")}, trials, seed)["scores"]
+    scores = raw / (patches**2 * math.sqrt(dimension))
+    return torch.nn.functional.pad(scores, (0, 0, 0, rows - random))
 
 
 def hash_of(trial: int, seed: int, model: RoutedMoE, dimension: int) -> tuple[np.ndarray, np.ndarray]:

@@ -93,9 +93,9 @@ class StepwiseMoE(OwnModel):
         self._picks(sizes.patches)
         k, width, d = self.experts, self.neurons // self.experts, sizes.dimension
         return {
-            "routers": initialization.initial_routers(trial, seed, k, sizes.patches, d),
-            "hidden": initialization.initial_experts(trial, seed, self.neurons, d).reshape(k, width, d),
-            "outputs": initialization.initial_outputs(trial, seed, self.neurons, 1).reshape(k, width),
+            "routers": initialization.initial_routers([trial], seed, k, sizes.patches, d)[0].numpy(),
+            "hidden": initialization.initial_experts([trial], seed, self.neurons, d).view(k, width, d).numpy(),
+            "outputs": initialization.initial_outputs([trial], seed, self.neurons, 1).view(k, width).numpy(),
         }
 
     def forward(self, weights: Mapping[str, Tensor], patches: Float[Tensor, "T B n d"]) -> Routed:

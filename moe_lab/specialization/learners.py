@@ -6,7 +6,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -147,8 +146,7 @@ class SingleLearner(ClusterLearner):
         super().__init__(run, trials)
         assert isinstance(run.model, SingleExpert)
         model, d = run.model, run.task.dimension
-        first = np.stack([initial_single(trial, run.seed, model, d) for trial in trials])
-        self.weights = to_device(first, self.like.device, self.like.dtype)
+        self.weights = to_device(initial_single(trials, run.seed, model, d), self.like.device, self.like.dtype)
         self.optimizer = Adam([self.weights], model.rate, model.weight_decay)
         self._slots = torch.zeros_like(self.train.clusters)[:, None]
         self._factors = torch.ones_like(self.train.labels)[:, None]

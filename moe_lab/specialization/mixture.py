@@ -14,12 +14,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn
 from moe_lab.routers import balance
 from moe_lab.specialization.layer import Layer
 from moe_lab.specialization.model import LOSSES, SwitchMoE
@@ -39,33 +38,30 @@ class State(NamedTuple):
 # --- initialization -------------------------------------------------------------------------------------------------
 
 
-def initial_experts(trial: int, seed: int, model: Mixture, dimension: int) -> np.ndarray:
-    """Samples (E, J, d) filters from N(0, sigma_0^2) (algorithm 1); (E, J, d + 1) if they have biases.
+def initial_experts(trials: Sequence[int], seed: int, model: Mixture, dimension: int) -> Float[Tensor, "T E J d"]:
+    """Samples filters from N(0, sigma_0^2) (algorithm 1); of d + 1 numbers if they have biases.
 
     Filter j of expert m does not depend on M, J and the shared experts.
     """
     names = [f"experts/{m}" for m in range(model.experts)] + [f"shared/{s}" for s in range(model.shared)]
     shape = model.filters, dimension + model.biases
-    return np.stack([stream(seed, trial, name).standard_normal(shape) for name in names]) * model.initial_scale
+    raw = drawn({name: Draw(name, shape, "normal") for name in names}, trials, seed)
+    return torch.stack(list(raw.values()), dim=1) * model.initial_scale
 
 
-def initial_routers(trial: int, seed: int, model: Mixture, dimension: int) -> np.ndarray:
-    """Samples (M, d) routers from N(0, sigma_r^2); (M, d + 1) where filters have biases."""
-    drawn = stream(seed, trial, "routers").standard_normal((model.experts, dimension + model.biases))
-    return drawn * model.initial_router
+def initial_routers(trials: Sequence[int], seed: int, model: Mixture, dimension: int) -> Float[Tensor, "T M d"]:
+    """Samples routers from N(0, sigma_r^2); of d + 1 numbers where filters have biases."""
+    draw = Draw("routers", (model.experts, dimension + model.biases), "normal")
+    return drawn({"routers": draw}, trials, seed)["routers"] * model.initial_router
 
 
 def initial_state(model: Mixture, trials: Sequence[int], seed: int, dimension: int, train: Layer) -> State:
     """Returns the state before training; a `lead` of expert 1 is a score on the mean training sample."""
-
-    def stacked(values: list[np.ndarray]) -> Tensor:
-        return torch.as_tensor(np.stack(values), device=train.totals.device, dtype=train.totals.dtype)
-
-    routers = stacked([initial_routers(trial, seed, model, dimension) for trial in trials])
+    routers = initial_routers(trials, seed, model, dimension).to(train.totals)
     if model.lead:  # along the mean sample: the shortest router with this score
         mean = train.totals.sum(1) / len(train)
         routers[:, 0] += model.lead * mean / mean.square().sum(1, keepdim=True)
-    experts = stacked([initial_experts(trial, seed, model, dimension) for trial in trials])
+    experts = initial_experts(trials, seed, model, dimension).to(train.totals)
     return State(experts, routers, routers.new_zeros(routers.shape[:2]))
 
 

@@ -9,7 +9,8 @@ Shapes: T trials, N samples, d numbers in a patch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -20,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn
 from moe_lab.specialization.activations import ACTIVATIONS, ActivationName
 
 Objective = Literal["paper", "authors"]
@@ -159,10 +160,10 @@ def check_signs(filters: int, two_signs: bool, activation: str) -> None:
 # --- initialization -------------------------------------------------------------------------------------------------
 
 
-def initial_single(trial: int, seed: int, model: SingleExpert, dimension: int) -> np.ndarray:
-    """Samples (1, J, d) filters, or (1, J, d + 1) with biases, uniform within 1/sqrt(d) like torch's convolutions."""
-    filters = stream(seed, trial, "single").uniform(-1, 1, (1, model.filters, dimension + model.biases))
-    return filters / np.sqrt(dimension)
+def initial_single(trials: Sequence[int], seed: int, model: SingleExpert, dimension: int) -> Float[Tensor, "T 1 J d"]:
+    """Samples filters uniform within 1/sqrt(d), like torch's convolutions; of d + 1 numbers with biases."""
+    draw = Draw("single", (1, model.filters, dimension + model.biases))
+    return (2 * drawn({"filters": draw}, trials, seed)["filters"] - 1) / math.sqrt(dimension)
 
 
 @runtime_checkable

@@ -174,7 +174,7 @@ def predicted_clusters(run: ClusterRun, trials: Sequence[int]) -> Int[np.ndarray
     assert isinstance(model, models.SwitchMoE)
     d = run.task.dimension
     signals = run.task.signals(trials, run.seed).numpy()[:, : run.task.clusters]
-    filters = np.stack([initial_experts(trial, run.seed, model, d)[..., :d] for trial in trials])
+    filters = initial_experts(trials, run.seed, model, d)[..., :d].numpy()
     products = np.einsum("tmjd,tkd->tmjk", filters, signals) * models.signs(model)[:, None]
     return np.asarray(products.max(axis=2).argmax(axis=-1))
 

@@ -23,9 +23,9 @@ def trained(kind: theory.Kind, steps: int) -> tuple[list[Expert], list[Expert], 
     """The experts before and after the steps, by the oracle of the room."""
     k, kept = {"separate": 2, "joint": K, "cnn": 1}[kind], TASK.patches if kind == "cnn" else KEPT
     train = TASK.sample(steps * B, trials=[0], seed=3, dtype=torch.float64)
-    hidden = torch.as_tensor(initialization.initial_experts(0, 3, M, TASK.dimension)).chunk(k)
-    outputs = torch.as_tensor(initialization.initial_outputs(0, 3, M, 1)).chunk(k)
-    routers = list(torch.as_tensor(initialization.initial_routers(0, 3, k, TASK.patches, TASK.dimension)))
+    hidden = initialization.initial_experts([0], 3, M, TASK.dimension)[0].chunk(k)
+    outputs = initialization.initial_outputs([0], 3, M, 1)[0].chunk(k)
+    routers = list(initialization.initial_routers([0], 3, k, TASK.patches, TASK.dimension)[0])
     x, labels = train.patches()[0], train.labels[0].tolist()
     if kind == "separate":
         signs = torch.tensor([1.0 - 2 * label for label in labels[:N]], dtype=torch.float64)

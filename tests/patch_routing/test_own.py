@@ -53,8 +53,8 @@ class OwnCNN(OwnModel):
 
     def initial(self, trial: int, seed: int, sizes: Sizes):
         return {
-            "hidden": initialization.initial_experts(trial, seed, self.neurons, sizes.dimension),
-            "outputs": initialization.initial_outputs(trial, seed, self.neurons, sizes.outputs),
+            "hidden": initialization.initial_experts([trial], seed, self.neurons, sizes.dimension)[0].numpy(),
+            "outputs": initialization.initial_outputs([trial], seed, self.neurons, sizes.outputs)[0].numpy(),
         }
 
     def forward(self, weights, patches):

@@ -48,9 +48,9 @@ def gradients(sample: Tensor, label: int, experts: list[Expert], reach: list[boo
 def test_every_pull_is_what_autograd_finds_at_every_step(found: xr.Dataset) -> None:
     train = TASK.sample(N, trials=[TRIAL], seed=SEED, dtype=torch.float64)
     samples, labels = train.patches()[0], train.labels[0].tolist()
-    hidden = torch.as_tensor(initialization.initial_experts(TRIAL, SEED, M, TASK.dimension)).chunk(K)
-    outputs = torch.as_tensor(initialization.initial_outputs(TRIAL, SEED, M, 1)).chunk(K)
-    routers = torch.as_tensor(initialization.initial_routers(TRIAL, SEED, K, TASK.patches, TASK.dimension))
+    hidden = initialization.initial_experts([TRIAL], SEED, M, TASK.dimension)[0].chunk(K)
+    outputs = initialization.initial_outputs([TRIAL], SEED, M, 1)[0].chunk(K)
+    routers = initialization.initial_routers([TRIAL], SEED, K, TASK.patches, TASK.dimension)[0]
     experts = [Expert(routers[s], hidden[s].clone(), outputs[s], KEPT) for s in range(K)]
     o = TASK.class_patterns()
     for step in range(4):

@@ -44,9 +44,9 @@ def by_oracle(model: models.Model, task: PatternTask, *, samples: int, epochs: i
     kept = n if isinstance(model, CNN) else model.patches_per_expert
     m, rate = model.neurons, model.learning_rate or task.learning_rate
     theirs = model.recipe == "authors"  # the start and pooling of the authors' code
-    hidden = torch.as_tensor(initialization.initial_experts(trial, seed, m, d))
+    hidden = initialization.initial_experts([trial], seed, m, d)[0]
     hidden = (hidden * m**0.5 * (0.01 if model.name == "joint" else 0.1) if theirs else hidden).chunk(k)
-    outputs = torch.as_tensor(initialization.initial_outputs(trial, seed, m, 1 if c == 2 else c)).chunk(k)
+    outputs = initialization.initial_outputs([trial], seed, m, 1 if c == 2 else c)[0].chunk(k)
     if theirs and model.name == "separate":
         outputs = tuple(torch.full_like(a, sign) for a, sign in zip(outputs, (1, -1), strict=True))
     if theirs:
@@ -54,7 +54,7 @@ def by_oracle(model: models.Model, task: PatternTask, *, samples: int, epochs: i
     routers: list[Any] = [None] * k
     if not isinstance(model, CNN):
         scale = (0.0001 if model.name == "joint" else 0.1) * n**2 * d**0.5 if theirs else 1.0
-        routers = list(scale * torch.as_tensor(initialization.initial_routers(trial, seed, k, n, d)))
+        routers = list(scale * initialization.initial_routers([trial], seed, k, n, d)[0])
     if isinstance(model, SeparateMoE):
         few, rate_r = model.router_samples or samples, 0.2 if theirs else 1 / n
         routers = routers_by_sgd(routers, x["train"][:few], labels["train"][:few], model, rate_r)
@@ -165,7 +165,7 @@ def test_routing_measures_are_what_they_say(model):
     snapshot = next(train(model, TASK, **FAST, precision="float64"))
     test = TASK.sample(60, trials=[1], seed=11, split="test", dtype=torch.float64)
     k = model.experts if model.name == "joint" else 2
-    routers = torch.as_tensor(initialization.initial_routers(1, 11, k, TASK.patches, TASK.dimension))
+    routers = initialization.initial_routers([1], 11, k, TASK.patches, TASK.dimension)[0]
     if model.name == "separate":
         data = TASK.sample(40, trials=[1], seed=11, dtype=torch.float64)
         routers = torch.stack(routers_by_sgd(list(routers), data.patches()[0], data.labels[0].tolist(), model, 1 / 6))

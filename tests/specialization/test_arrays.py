@@ -40,7 +40,7 @@ def test_the_mixture_computes_the_sum_over_the_patches_of_the_arrays(activation:
     from moe_lab.specialization.model import initial_single, signs
 
     samples = task.sample(20, trials=[0], seed=2, dtype=torch.float64)
-    weights = torch.as_tensor(initial_single(0, 2, model, 12))
+    weights = initial_single([0], 2, model, 12)[0]
     products = torch.einsum("jd,npd->njp", weights.reshape(4, 12), samples.noise[0])
     answers = torch.einsum(
         "j,njp->n", torch.as_tensor(signs(model)).double(), ACTIVATIONS[activation].pair(products)[0]

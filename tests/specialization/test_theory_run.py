@@ -145,7 +145,7 @@ def test_prediction_equals_a_loop_over_the_definition(activation: str) -> None:
     found = predicted_clusters(run, [3, 4])
     for row, trial in enumerate((3, 4)):
         signals = run.task.signals([trial], 4)[0].numpy()
-        first = initial_experts(trial, 4, model, 50)
+        first = initial_experts([trial], 4, model, 50)[0].numpy()
         for m in range(5):
             products = {
                 (k, j): (1 if j < 2 or activation == "cubic" else -1) * float(signals[k] @ first[m, j])

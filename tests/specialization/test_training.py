@@ -62,7 +62,7 @@ def test_a_training_is_the_papers_algorithm(activation, objective):
     for trial in range(3):
         data = TASK.sample(80, trials=[trial], seed=11, dtype=torch.float64)
         patches, labels = data.patches()[0], data.labels[0].double()
-        filters = torch.as_tensor(initial_experts(trial, 11, model, 16))
+        filters = initial_experts([trial], 11, model, 16)[0]
         biases = filters[..., -1] if objective == "authors" else None
         mixture = oracle.Mixture(filters[..., :16], biases, torch.zeros(4, 16, dtype=torch.float64))
         noise = Noise(model, 11, trial)

@@ -99,7 +99,7 @@ def router_lemmas(samples: int, trials: int, seed: int = 0) -> xr.Dataset:
     first, above = [], []
     for trial in range(trials):
         drawn = task.sample(samples, trials=[trial], seed=seed, dtype=torch.float64)
-        routers = torch.as_tensor(initialization.initial_routers(trial, seed, 2, n, task.dimension)) / np.log(n)
+        routers = initialization.initial_routers([trial], seed, 2, n, task.dimension)[0] / np.log(n)
         sums, labels = drawn.patches().sum(2), drawn.labels
         direction = router_direction(sums, labels, 2)
         settings = {"epochs": 100, "samples": samples, "batch_size": 20}

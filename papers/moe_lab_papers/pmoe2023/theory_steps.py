@@ -92,13 +92,13 @@ def small_steps(
     check_model(JointMoE(neurons=neurons, experts=k, patches_per_expert=kept), task.patches, 2)
     drawn = task.sample(samples, trials=[trial], seed=seed, split="test", dtype=torch.float64)
     train = task.sample(steps * batch_size, trials=[trial], seed=seed, dtype=torch.float64)
-    routers = torch.as_tensor(initialization.initial_routers(trial, seed, k, task.patches, task.dimension))
+    routers = initialization.initial_routers([trial], seed, k, task.patches, task.dimension)[0]
     if kind == "separate":
         routers = _trained(routers, train, samples)
-    hidden = torch.as_tensor(initialization.initial_experts(trial, seed, neurons, task.dimension))
+    hidden = initialization.initial_experts([trial], seed, neurons, task.dimension)[0]
     observed = _Observed(kind, task, drawn, hidden, k, kept)
     weights = torch.cat((hidden, routers))[None]
-    a = torch.as_tensor(initialization.initial_outputs(trial, seed, neurons, 1))
+    a = initialization.initial_outputs([trial], seed, neurons, 1)[0]
     patches, order = train.patches()[0], stream(seed, trial, "steps").permutation(steps * batch_size)
     rows, hidden_loss, predicted = [observed.row(weights[0], a)], [], []
     for batch in order.reshape(steps, batch_size):
