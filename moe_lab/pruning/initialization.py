@@ -7,9 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn, stream
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights
 
@@ -131,25 +133,25 @@ def branch_of(experts: int, tasks: int) -> np.ndarray:
 
 def random_weights(
     start: RandomStart | BranchStart | PlantedStart, model: TokenMoE, patterns: int, trials: Sequence[int], seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Samples (trials, k, d) router and (trials, k, d, m) neuron components from N(0, scale^2).
+) -> tuple[Float[Tensor, "T k d"], Float[Tensor, "T k d m"]]:
+    """Samples router and neuron components from N(0, scale^2).
 
     A Gaussian is invariant under rotations, so the components along the patterns are sampled.
     """
-    k, m = model.experts, model.neurons
-    routers, neurons = np.empty((len(trials), k, patterns)), np.empty((len(trials), k, patterns, m))
-    for place, trial in enumerate(trials):
-        for expert in range(k):
-            routers[place, expert] = stream(seed, trial, f"routers/{expert}").standard_normal(patterns)
-            neurons[place, expert] = stream(seed, trial, f"neurons/{expert}").standard_normal((m, patterns)).T
-    return routers * start.router_scale, neurons * start.neuron_scale
+
+    def normal(what: str, *shape: int) -> Tensor:
+        wanted = {what + str(expert): Draw(f"{what}/{expert}", shape, "normal") for expert in range(model.experts)}
+        return torch.stack(list(drawn(wanted, trials, seed).values()), dim=1)
+
+    routers, neurons = normal("routers", patterns), normal("neurons", model.neurons, patterns)
+    return routers * start.router_scale, neurons.mT.contiguous() * start.neuron_scale
 
 
 def planted_weights(
     start: PlantedStart, model: TokenMoE, task: TokenTask, trials: Sequence[int], seed: int
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Float[Tensor, "T k d"], Float[Tensor, "T k d m"]]:
     """Returns router and neuron components of a planted checkpoint, as `random_weights` gives them."""
-    routers, neurons = random_weights(start, model, task.patterns, trials, seed)
+    routers, neurons = (part.numpy() for part in random_weights(start, model, task.patterns, trials, seed))
     important = important_experts(start, model.experts, trials, seed)
     half = model.experts // 2
     most = min(start.favourites, (task.patterns - 2) // max(1, model.experts - 2 * start.important))
@@ -171,11 +173,9 @@ def planted_weights(
             router[mine] *= np.sqrt(max(norm**2 - rest**2, 0)) / np.linalg.norm(router[mine])
             router *= norm / np.linalg.norm(router)
             neurons[place, expert] *= 2 * start.others_neurons * spreads[expert] / start.neuron_scale
-    return routers, neurons
+    return torch.from_numpy(routers), torch.from_numpy(neurons)
 
 
-def weights_of(routers: np.ndarray, neurons: np.ndarray, device: torch.device | str, dtype: torch.dtype) -> Weights:
+def weights_of(routers: Tensor, neurons: Tensor, device: torch.device | str, dtype: torch.dtype) -> Weights:
     """Moves components sampled on the host to a device, as `Weights`."""
-    return Weights.unpruned(
-        torch.as_tensor(routers, device=device, dtype=dtype), torch.as_tensor(neurons, device=device, dtype=dtype)
-    )
+    return Weights.unpruned(routers.to(device, dtype), neurons.to(device, dtype))

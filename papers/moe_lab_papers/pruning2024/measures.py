@@ -157,7 +157,7 @@ def gradients(trials: int = 10, seed: int = 0) -> xr.Dataset:
     weights = random_weights(RandomStart(router_scale=1, neuron_scale=1), model, task.patterns, numbers, seed)
     gaps = [
         _gaps(samples.tokens[trial, 0], float(samples.labels[trial, 0]), bases[trial], routers, neurons, model.top)
-        for trial, (routers, neurons) in enumerate(zip(*map(torch.as_tensor, weights), strict=True))
+        for trial, (routers, neurons) in enumerate(zip(*weights, strict=True))
     ]
     meaning = "largest difference between the printed and the true gradient, over its largest component"
     both = np.array(gaps)
