@@ -50,6 +50,10 @@ class Draw(NamedTuple):
             return random.gumbel(size=self.shape)
         return random.random(self.shape) if self.kind == "uniform" else random.standard_normal(self.shape)
 
+    def by_trial(self, trials: Sequence[int], seed: int) -> torch.Tensor:
+        """Draws them for some trials, (trial, *shape), as `drawn` does."""
+        return drawn({self.purpose: self}, trials, seed)[self.purpose]
+
 
 def drawn(wanted: Mapping[str, Draw], trials: Sequence[int], seed: int) -> dict[str, torch.Tensor]:
     """Draws raw numbers by name, (trial, *shape) in float64 on the CPU; those of one purpose follow one another.

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.core.trials import Draw, drawn
+from moe_lab.core.trials import Draw
 from moe_lab.patch_routing import model as models
 
 _EXPERTS = {"joint": 0.01, "separate": 0.1, "cnn": 0.1}
@@ -31,7 +31,7 @@ _ROUTER_RATE = 0.2
 
 def initial_experts(trials: Sequence[int], seed: int, neurons: int, dimension: int) -> Float[Tensor, "T m d"]:
     """Samples hidden weights from N(0, 1/m) (eq. 8), the same in a trial for every k and every model."""
-    return _normal("experts", (neurons, dimension), trials, seed) / math.sqrt(neurons)
+    return Draw("experts", (neurons, dimension), "normal").by_trial(trials, seed) / math.sqrt(neurons)
 
 
 def initial_routers(
@@ -41,16 +41,13 @@ def initial_routers(
 
     The first ones are the same for every k.
     """
-    return _normal("routers", (experts, dimension), trials, seed) * (1 / (patches**2 * math.sqrt(dimension)))
+    scale = 1 / (patches**2 * math.sqrt(dimension))
+    return Draw("routers", (experts, dimension), "normal").by_trial(trials, seed) * scale
 
 
 def initial_outputs(trials: Sequence[int], seed: int, neurons: int, outputs: int) -> Float[Tensor, "T m c"]:
     """Samples output weights a from N(0, 1), never trained."""
-    return _normal("outputs", (neurons, outputs), trials, seed)
-
-
-def _normal(purpose: str, shape: tuple[int, int], trials: Sequence[int], seed: int) -> Tensor:
-    return drawn({purpose: Draw(purpose, shape, "normal")}, trials, seed)[purpose]
+    return Draw("outputs", (neurons, outputs), "normal").by_trial(trials, seed)
 
 
 def hidden_weights(

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from moe_lab.core.config import knob, require
 from moe_lab.core.graphs import on_accelerator
-from moe_lab.core.trials import Draw, drawn, stream
+from moe_lab.core.trials import Draw, stream
 from moe_lab.patch_routing.model import PatchModel, check_division
 from moe_lab.routers.choices import (
     GATES,
@@ -143,7 +143,7 @@ def initial_router(
     """Returns the router's rows: for scores as in JointMoE (eq. 7), for noise zeros (Shazeer et al. 2017)."""
     rows = router_rows(model, patches)
     random = min(rows, model.experts) if model.routing != "soft" else rows
-    raw = drawn({"scores": Draw("routers", (random, dimension), "normal")}, trials, seed)["scores"]
+    raw = Draw("routers", (random, dimension), "normal").by_trial(trials, seed)
     scores = raw / (patches**2 * math.sqrt(dimension))
     return torch.nn.functional.pad(scores, (0, 0, 0, rows - random))
 

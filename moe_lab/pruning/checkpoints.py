@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -172,29 +172,16 @@ class FineTuned:
 
     def _trained(self, weights: Weights, steps: int) -> Weights:
         require(isinstance(steps, int) and steps >= 0, "fine-tuning steps must be a whole number >= 0", steps=steps)
-        return Tuner(self, weights).advance(steps)
+        parts = []
+        with threads_for(0, weights.routers.device):
+            for learner in self.learners(weights):
+                learner.advance(steps)
+                parts.append(learner.weights)
+        return Weights.joined(parts)
 
-
-class Tuner:
-    """Fine-tunes a copy of a layer, pruned or not, on fresh samples, a few steps at a time.
-
-    Attributes:
-      steps: taken so far.
-      learners: of the groups of trials.
-    """
-
-    def __init__(self, tuned: FineTuned, weights: Weights) -> None:
-        self.steps, run = 0, tuned.run
-        self.learners = []
+    def learners(self, weights: Weights) -> Iterator[TokenLearner]:
+        """Yields learners that fine-tune a copy of a layer, pruned or not, one for each group of trials."""
+        run = self.run
         for trials in groups_of(run, group_size(run)):
             part = weights.of(torch.as_tensor(trials, device=weights.routers.device) - run.first_trial)
-            how: Any = {"trials": trials, "seed": run.seed, "batch": run.batch, "split": "post"}
-            self.learners.append(TokenLearner(part, run.model, run.task, **how))
-
-    def advance(self, steps: int) -> Weights:
-        """Takes further steps and returns the weights."""
-        with threads_for(0, self.learners[0].like.device):
-            for learner in self.learners:
-                learner.advance(steps)
-        self.steps += steps
-        return Weights.joined([learner.weights for learner in self.learners])
+            yield TokenLearner(part, run.model, run.task, trials=trials, seed=run.seed, batch=run.batch, split="post")

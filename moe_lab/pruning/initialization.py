@@ -13,7 +13,7 @@ from torch import Tensor
 from moe_lab.core.config import Config, knob, require
 from moe_lab.core.trials import Draw, drawn, stream
 from moe_lab.pruning.data import TokenTask
-from moe_lab.pruning.model import TokenMoE, Weights
+from moe_lab.pruning.model import TokenMoE
 
 
 class RandomStart(Config):
@@ -174,8 +174,3 @@ def planted_weights(
             router *= norm / np.linalg.norm(router)
             neurons[place, expert] *= 2 * start.others_neurons * spreads[expert] / start.neuron_scale
     return torch.from_numpy(routers), torch.from_numpy(neurons)
-
-
-def weights_of(routers: Tensor, neurons: Tensor, device: torch.device | str, dtype: torch.dtype) -> Weights:
-    """Moves components sampled on the host to a device, as `Weights`."""
-    return Weights.unpruned(routers.to(device, dtype), neurons.to(device, dtype))

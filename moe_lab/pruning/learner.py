@@ -88,7 +88,7 @@ def start_weights(run: TokenRun, trials: Sequence[int], device: torch.device, dt
         components = initialization.planted_weights(start, model, task, trials, run.seed)
     else:
         components = initialization.random_weights(start, model, task.patterns, trials, run.seed)
-    weights = initialization.weights_of(*components, device, dtype)
+    weights = Weights.unpruned(*(part.to(device, dtype) for part in components))
     if isinstance(start, initialization.BranchStart):
         _pretrain(weights, start, run, trials)
     return weights

@@ -17,10 +17,11 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from moe_lab.pruning.checkpoints import FineTuned, Tuner
+from moe_lab.pruning.checkpoints import FineTuned
 from moe_lab.pruning.criteria import Criterion, UndefinedCriterionError
 from moe_lab.pruning.layer import operations
 from moe_lab.pruning.measures import Evaluation
+from moe_lab.pruning.model import Weights
 from moe_lab.pruning.select import kept_by_count, pruned_counts
 
 
@@ -36,6 +37,21 @@ class PruningChoice:
     def count(self, half: int) -> int:
         """Returns how many experts of each half are pruned."""
         return pruned_counts(float(self.rho), (half, half))[0]
+
+
+class Tuner:
+    """Fine-tunes a layer, pruned or not, a few steps at a time."""
+
+    def __init__(self, tuned: FineTuned, weights: Weights) -> None:
+        self.steps = 0
+        self.learners = list(tuned.learners(weights))
+
+    def advance(self, steps: int) -> Weights:
+        """Takes further steps and returns the weights."""
+        for learner in self.learners:
+            learner.advance(steps)
+        self.steps += steps
+        return Weights.joined([learner.weights for learner in self.learners])
 
 
 Results = Mapping[tuple[str, int, int], NDArray[np.float64]]

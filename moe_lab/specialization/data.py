@@ -132,8 +132,7 @@ class ClusterTask(Config):
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials S d"]:
         """Returns v_1 ... v_K, c_1 ... c_K of each trial, random orthonormal vectors in float64."""
-        raw = drawn({"signals": self._signal_draw}, self._data_trials(trials), seed)
-        return _orthonormal(raw["signals"])
+        return _orthonormal(self._signal_draw.by_trial(self._data_trials(trials), seed))
 
     @property
     def _signal_draw(self) -> Draw:

@@ -52,7 +52,7 @@ def initial_experts(trials: Sequence[int], seed: int, model: Mixture, dimension:
 def initial_routers(trials: Sequence[int], seed: int, model: Mixture, dimension: int) -> Float[Tensor, "T M d"]:
     """Samples routers from N(0, sigma_r^2); of d + 1 numbers where filters have biases."""
     draw = Draw("routers", (model.experts, dimension + model.biases), "normal")
-    return drawn({"routers": draw}, trials, seed)["routers"] * model.initial_router
+    return draw.by_trial(trials, seed) * model.initial_router
 
 
 def initial_state(model: Mixture, trials: Sequence[int], seed: int, dimension: int, train: Layer) -> State:

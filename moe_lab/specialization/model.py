@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import Draw, drawn
+from moe_lab.core.trials import Draw
 from moe_lab.specialization.activations import ACTIVATIONS, ActivationName
 
 Objective = Literal["paper", "authors"]
@@ -163,7 +163,7 @@ def check_signs(filters: int, two_signs: bool, activation: str) -> None:
 def initial_single(trials: Sequence[int], seed: int, model: SingleExpert, dimension: int) -> Float[Tensor, "T 1 J d"]:
     """Samples filters uniform within 1/sqrt(d), like torch's convolutions; of d + 1 numbers with biases."""
     draw = Draw("single", (1, model.filters, dimension + model.biases))
-    return (2 * drawn({"filters": draw}, trials, seed)["filters"] - 1) / math.sqrt(dimension)
+    return (2 * draw.by_trial(trials, seed) - 1) / math.sqrt(dimension)
 
 
 @runtime_checkable

@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from moe_lab.pruning import FineTuned, TokenMoE, TokenRun, TokenTask, Weights, fine_tune
-from moe_lab.pruning.checkpoints import Tuner
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
 from moe_lab.pruning.layer import Layer, counted_operations
-from moe_lab.pruning.live import FineTuning, Pruned, PruningChoice
+from moe_lab.pruning.live import FineTuning, Pruned, PruningChoice, Tuner
 from moe_lab.pruning.select import kept_by_count, kept_experts
 
 pytestmark = pytest.mark.usefixtures("float64")

@@ -74,7 +74,7 @@ class Saving(Declared):
           site: where the course's pages are; the repository's own pages when None.
         """
         values = {name: value for name, value in self._board.values.items() if name != "device"}
-        return link_of(type(self), values, self._board.needed(values), site, getattr(self, "own", {}))
+        return link_of(type(self), values, self._board.needed(values), site, self.own)
 
     @checked
     def recording(self, most: int = MOST_FRAMES) -> Recording:
