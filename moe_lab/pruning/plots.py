@@ -19,8 +19,8 @@ from moe_lab.core.saliency import name_of
 from moe_lab.core.words import counted
 from moe_lab.drawing import theme
 from moe_lab.drawing.line_names import Line, name_lines, tied_names
-from moe_lab.drawing.marks import band
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
+from moe_lab.drawing.published import band
 from moe_lab.drawing.scales import percents, share_axis
 from moe_lab.drawing.style import in_fixed_style
 from moe_lab.pruning import router_plots

@@ -12,8 +12,8 @@ from matplotlib.patches import Rectangle
 
 from moe_lab.core.words import counted
 from moe_lab.drawing import theme
-from moe_lab.drawing.marks import without_frame
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of
+from moe_lab.drawing.published import without_frame
 from moe_lab.drawing.style import in_fixed_style
 
 PICTURES = Pictures("pruning2024")

@@ -17,8 +17,8 @@ from matplotlib.colors import to_rgba
 
 from moe_lab.core.words import counted, percent, series, span
 from moe_lab.drawing import theme
-from moe_lab.drawing.marks import cells, measured, star, title, trials, without_frame
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
+from moe_lab.drawing.published import cells, measured, star, title, trials, without_frame
 from moe_lab.drawing.scales import floor, share_axis
 from moe_lab.specialization.published import published
 

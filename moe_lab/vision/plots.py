@@ -17,8 +17,8 @@ from matplotlib.patches import Rectangle
 from moe_lab.core.config import require
 from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
-from moe_lab.drawing.marks import measured, star, trials
 from moe_lab.drawing.pictures import Head, Pictures, panels_of
+from moe_lab.drawing.published import measured, star, trials
 from moe_lab.drawing.scales import percents
 from moe_lab.drawing.style import in_fixed_style
 from moe_lab.vision.rotation.live import Sorted

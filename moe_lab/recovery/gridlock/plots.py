@@ -17,8 +17,8 @@ from matplotlib.axes import Axes
 
 from moe_lab.core.words import counted, span
 from moe_lab.drawing import theme
-from moe_lab.drawing.marks import measured, star, title, trials
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
+from moe_lab.drawing.published import measured, star, title, trials
 from moe_lab.drawing.scales import decades, floor, plain_numbers
 from moe_lab.recovery.gridlock import stuck_plots
 from moe_lab.recovery.gridlock.method_names import marks, name_of, points_across, style_of, words_of

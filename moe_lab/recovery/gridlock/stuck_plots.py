@@ -12,8 +12,8 @@ from matplotlib.ticker import MaxNLocator
 
 from moe_lab.core.words import series
 from moe_lab.drawing import theme
-from moe_lab.drawing.marks import measured, title
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
+from moe_lab.drawing.published import measured, title
 from moe_lab.drawing.scales import decades, plain_numbers
 from moe_lab.drawing.style import in_fixed_style
 from moe_lab.recovery.gridlock.method_names import marks, name_of, points_across, style_of, words_of

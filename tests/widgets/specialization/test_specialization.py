@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moe_lab_widgets.drawing.mark_record import MarkValues
 from moe_lab_widgets.labs.specialization import KNOBS, SpecializationLab, lowest_accuracy
 from tests.widgets.cases import SPECIALIZATION
 from tests.widgets.labs import bare, fixtures
@@ -36,5 +37,5 @@ def test_code_is_short_where_values_are_the_defaults() -> None:
     [{"experts": 3}, {"router_learning_rate": 0.0}, {"noise": 3.0}, {"gamma": 3.0}, {"samples": 400}],
 )
 def test_the_accuracy_axis_has_room_where_experts_cannot_specialise(values: dict[str, Any]) -> None:
-    assert lowest_accuracy(DEFAULTS) == 0.9
-    assert lowest_accuracy({**DEFAULTS, **values}) == 0.5
+    assert float(lowest_accuracy(MarkValues(DEFAULTS))) == 0.9
+    assert float(lowest_accuracy(MarkValues({**DEFAULTS, **values}))) == 0.5

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.labs.specialization import FALL, IDLE, collapsed, number
+from moe_lab_widgets.labs.specialization import FALL, IDLE, collapsed
 from tests.widgets.cases import SPECIALIZATION
 from tests.widgets.labs import Make, done, drawn_as, fixtures
 
@@ -48,15 +49,11 @@ def test_a_trial_that_falls_from_what_it_had_is_counted(make: Make) -> None:
     first, last = lab.records[-2].of(), lab.record.of()
     first.values["test_accuracy"][:] = (0.99, 0.99, 0.9)
     last.values["test_accuracy"][:] = (0.99, 0.99 - FALL - 0.01, 0.8)  # the third had found nothing
-    np.testing.assert_array_equal(collapsed(lab.record, "cubic"), [False, True, False])
+    np.testing.assert_array_equal(collapsed(MarkRecord(lab.record), "cubic"), [False, True, False])
     assert "In 1 of 3 trials experts had divided the clusters and lost them again." in lab.caption(lab.record)
 
 
 # ---- captions ----
-
-
-def test_an_entropy_in_words() -> None:
-    assert number(float("nan")) == "–" and number(-1e-9) == "0.00" and number(1.386) == "1.39"
 
 
 def test_captions_tell_start_run_and_end(make: Make) -> None:

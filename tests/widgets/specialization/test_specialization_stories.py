@@ -11,6 +11,7 @@ import pytest
 
 from moe_lab.core.snapshots import Snapshot, final
 from moe_lab.specialization import ClusterRun, train_run
+from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.engine.record import Record, side_by_side
 from moe_lab_widgets.labs.specialization import KNOBS, collapsed, runs
 from moe_lab_widgets.labs.specialization_stories import STORIES
@@ -81,8 +82,8 @@ def test_trials_that_have_divided_the_clusters_lose_them_again_in_the_late_colla
     at = {frame.step: frame for frame in frames}
     assert np.median(at[150].of()["test_accuracy"]) > 0.99 and np.median(at[150].of()["dispatch_entropy"]) < 0.05
     assert np.median(at[300].of()["test_accuracy"]) > 0.99, "at step 300 it is still so"
-    assert collapsed(frames[-1], frames[-1].names[0]).sum() >= 3
-    assert not collapsed(frames[-1], frames[-1].names[1]).any()
+    assert collapsed(MarkRecord(frames[-1]), frames[-1].names[0]).sum() >= 3
+    assert not collapsed(MarkRecord(frames[-1]), frames[-1].names[1]).any()
     own = np.array([frame.of()["test_accuracy"][0] for frame in frames if frame.step >= 300])
     assert max(before - after for before, after in pairwise(own)) > 0.1, "trial 1 falls all at once"
 

@@ -36,10 +36,10 @@ def box_of(ax: Axes) -> Box:
 
 
 def pixels(ax: Axes, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
-    """Returns places (n, 2) of data in pixels from the top left of the figure."""
+    """Returns places (n, 2) of data in pixels from the top left of the figure, the same at any scale."""
     scale = ax.figure.dpi / theme.BASE_DPI
     at = ax.transData.transform(np.column_stack(np.broadcast_arrays(np.atleast_1d(x), np.atleast_1d(y)))) / scale
-    return np.column_stack((at[:, 0], ax.figure.bbox.height / scale - at[:, 1]))
+    return np.column_stack((at[:, 0], ax.figure.bbox.height / scale - at[:, 1])).round(6)
 
 
 # ---- furniture ----

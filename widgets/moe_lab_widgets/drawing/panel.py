@@ -42,6 +42,7 @@ class Panel:
       gap: pixels between them.
       pin: draws a pinned record, given the Axes, that record and the present one; without it a pin keeps labelled
         lines, dotted.
+      marks: the functions of which `mark_panel` has made it: furniture, drawing and note.
     """
 
     title: str
@@ -54,6 +55,7 @@ class Panel:
     columns: int = 1
     gap: float = 34
     pin: Callable[[Any, Any, Any], None] | None = None
+    marks: tuple[Any, Any, Any] | None = None
 
     @property
     def heights(self) -> tuple[float, ...]:

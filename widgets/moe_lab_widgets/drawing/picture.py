@@ -147,6 +147,8 @@ class Picture:
         """Draws a record. Called with `drawing_lock` held."""
         now = record.seen_with(self._view) if self._view else record
         for placed in self.placed:
+            if self._view:
+                placed.keep_up(now.values)
             placed.update(now)
         self._draw_pins(now)
 

@@ -89,6 +89,11 @@ class PlacedPanel:
 
     # ---- a run begins ----
 
+    def keep_up(self, values: Mapping[str, Any]) -> None:
+        """Furnishes the Axes again where a value that is only viewed has changed what they show."""
+        if self._seen is not None and not self._seen.same(values):
+            self.begin(values)
+
     def begin(self, values: Mapping[str, Any]) -> None:
         """Furnishes the Axes, unless all values that `furnish` has read are unchanged."""
         self.take_away(self.content)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from moe_lab.core.config import RunConfig
 from moe_lab.core.devices import device_names
 from moe_lab.core.snapshots import Snapshot
+from moe_lab.core.training import Training
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.copying import code_of, own_code, started
@@ -47,6 +48,7 @@ class Declaration:
       train, runs, panels, seconds, measures, caption, arguments: see `lab`.
       check: raises a ValueError where values do not fit together.
       check_view: the same for values of view-only knobs.
+      training: what trains the runs, by which a page can record them.
       begin: begins a run, given its Config and a dict that lasts as long as the Lab.
       steps: returns the steps of a whole run.
       work: returns the numbers that a step touches, by which "auto" chooses a GPU.
@@ -63,6 +65,7 @@ class Declaration:
 
     train: Callable[..., Iterable[Any]] | None = None
     runs: Callable[[Values], Mapping[str, RunConfig]] | None = None
+    training: type[Training[Any]] | None = None
     begin: Callable[[RunConfig, dict[str, Any]], Iterator[Any]] | None = None
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     panels: Sequence[Panel] = ()

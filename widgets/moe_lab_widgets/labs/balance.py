@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
-from moe_lab.drawing import theme
+from moe_lab.drawing.marks import (
+    Cells,
+    Curves,
+    Ends,
+    Level,
+    Lines,
+    Mark,
+    Note,
+    Scales,
+    Table,
+    Title,
+    Words,
+    middle,
+    say,
+)
 from moe_lab.specialization import ClusterRun, ClusterTask, TopKMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS
-from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, note, percents, reads, table, write
-from moe_lab_widgets.drawing.panel import Panel
-from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
-from moe_lab_widgets.drawing.words import middle, percent, trial_of
+from moe_lab.specialization.training import ClusterTraining
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.mark_words import spread_note, trial_words
+from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
+from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.balance_stories import STORIES
 
 NONE: str = BALANCINGS[0]
@@ -103,173 +115,107 @@ def seconds(values: Mapping[str, Any]) -> float:
     return float(values["trials"] * values["samples"] * sample)
 
 
-def pair(now: Record) -> tuple[str, str]:
+def pair(values: MarkValues) -> tuple[str, str]:
     """Returns the two mixtures on show: the one without balancing, and the one that is compared with it."""
-    return NONE, now.values["balancing"]
+    return NONE, values["balancing"]
 
 
-def write_name(ax: Axes, name: str, left: float) -> None:
-    """Writes above Axes which mixture they show, from pixels left of them on."""
-    low, high = ax.get_xlim()[0], ax.get_ylim()[1]
-    write(ax, low, high, [name], ha="left", size=theme.SMALL_SIZE, bold=True, right=-left, down=-19)
+def titles(values: MarkValues) -> tuple[Words, Words]:
+    """Returns the headings of the two."""
+    return say("no balancing"), say(NAMES[values["balancing"]])
 
 
 # ---- panel 1: the load of each expert ----
 
-NAMED, APART, MOST = 0.04, 0.1, 2
-"""Loads from which a line's expert is named at its end, the distance of two names, and most numbers in one."""
+
+def load_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    steps, equal = values.number("steps"), 1 / values.number("experts")
+    for title, name in zip(titles(values), ("", "training step"), strict=True):
+        looks: dict[str, Any] = {"x_reads": "step", "y_reads": "load", "percent": "y", "x_name": name}
+        yield [Scales((0, steps), (0, 1.04), (0, steps), (0, 0.5, 1), **looks), Level(equal), Title(title, 30)]
 
 
-def furnish_load(axes: list[Axes], values: Mapping[str, Any]) -> None:
-    for ax in axes:
-        ax.set(xlim=(0, values["steps"]), ylim=(0, 1.04))
-        ax.set_xticks([0, values["steps"]])
-        ax.set_yticks([0, 0.5, 1])
-        percents(ax.yaxis)
-        ax.axhline(1 / values["experts"], color=theme.MUTED, linewidth=1, linestyle=(0, (6, 3)))
-        reads(ax, x="step", y="load")
-    axes[1].set_xlabel("training step", labelpad=-2)
-    write_name(axes[0], "no balancing", 30)
-
-
-def draw_load(axes: list[Axes], now: Record) -> None:
-    write_name(axes[1], NAMES[now.values["balancing"]], 30)
-    for ax, name in zip(axes, pair(now), strict=True):
-        steps, loads = now.curve("expert_load", name)
-        if not len(steps):
-            continue
-        own = loads[:, SHOWN]  # (records, expert)
-        experts = range(own.shape[1])
-        lines = LineCollection(
-            [np.column_stack((steps, own[:, expert])) for expert in experts],
-            colors=[theme.expert(expert).colour for expert in experts],
-            linestyles=["-" if expert % 8 < 4 else (0, (4, 1.5)) for expert in experts],
-            linewidths=1.7,
-            zorder=3,
-            label="an expert",
-        )
-        ax.add_collection(lines, autolim=False)
-        if np.isfinite(own[-1]).all():
-            _number(ax, float(steps[-1]), own[-1])
-
-
-def _number(ax: Axes, end: float, loads: NDArray[np.float64]) -> None:
-    """Writes the numbers of experts at the ends of their lines, those that nearly coincide side by side."""
-    near: dict[int, list[int]] = {}
-    for expert in np.argsort(-loads, kind="stable").tolist():
-        if loads[expert] >= NAMED:
-            near.setdefault(round(loads[expert] / APART), []).append(expert + 1)
-    words = [" ".join(map(str, sorted(group)[:MOST])) + " …" * (len(group) > MOST) for group in near.values()]
-    heights = [APART * place for place in near]
-    write(ax, [end] * len(words), heights, words, ha="left", size=theme.SMALL_SIZE, bold=True, right=6)
+def loads(now: MarkRecord) -> Iterator[list[Mark]]:
+    for name in pair(now.values):
+        steps, load = now.curve("expert_load", name)
+        yield [Lines(steps, load[:, SHOWN], "an expert")]
 
 
 # ---- panel 2: who gets which cluster ----
 
 
-def furnish_tables(axes: list[Axes], values: Mapping[str, Any]) -> None:
-    experts, clusters = values["experts"], values["clusters"]
-    rows, columns = [f"cluster {row + 1}" for row in range(clusters)], [f"expert {one + 1}" for one in range(experts)]
-    for ax in axes:
-        table(ax, rows, columns, widest=72, highest=44)
-        numbers = [str(expert + 1) for expert in range(experts)]
-        below = [clusters - 0.5] * experts
-        write(ax, range(experts), below, numbers, theme.MUTED, size=theme.SMALL_SIZE, down=11)
-    write(axes[1], -0.5, clusters - 0.5, ["expert"], ha="left", down=29)
-    write_name(axes[0], "no balancing", 60)
+def table_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    shape = values.number("clusters"), values.number("experts")
+    looks: dict[str, Any] = {"numbered": True, "widest": 72, "highest": 44}
+    for title, below in zip(titles(values), ("", "expert"), strict=True):
+        yield [Table("cluster {}", "expert {}", shape, below=below, **looks), Title(title, 60)]
 
 
-def draw_tables(axes: list[Axes], now: Record) -> None:
-    write_name(axes[1], NAMES[now.values["balancing"]], 60)
-    for ax, name in zip(axes, pair(now), strict=True):
-        part = now.of(name)
-        if part is None:
-            continue
-        sent = np.nan_to_num(part["dispatch"][SHOWN])  # (cluster, expert)
-        shares = sent / np.maximum(sent.sum(1, keepdims=True), 1)
-        roomy = now.values["experts"] <= 13 and now.values["clusters"] <= 9  # for a number in each cell
-        words = (f"{100 * share:.0f}" if roomy and share >= 0.005 else "" for share in shares.flat)
-        cells(ax, words, shares, size=theme.SMALL_SIZE)
+def tables(now: MarkRecord) -> Iterator[list[Mark]]:
+    for name in pair(now.values):
+        sent = now.last("dispatch", name)[SHOWN].nan_to_num()  # (cluster, expert)
+        shares = sent / sent.sum(1, keepdim=True).clamp(min=1)
+        yield [Cells(shares, 100 * shares, ("{:.0f}",), least=0.5, size=9.5)]
 
 
 # ---- panel 3: what comes out ----
 
-STYLES: tuple[tuple[theme.Style, float, dict[str, Any]], ...] = (
-    (theme.OTHER, 2.0, {"dashes": (3, 1.5)}),
-    (theme.MODEL, 2.6, {}),
-)
-"""Style, width and dashes of the median without balancing, and of the one beside it."""
+STYLES = (("other", 2.0), ("model", 2.6))
+"""Style and width of the curve without balancing, and of the one beside it."""
 COLUMNS = ("accuracy", "worth", "own cluster")
+FORMS = ("{:.1%}", "{:.1f}", "{:.1%}")
 
 
-def furnish_outcome(axes: list[Axes], values: Mapping[str, Any]) -> None:
-    curves, numbers = axes
-    curves.set(xlim=(0, values["steps"]), ylim=(0.5, 1.02))
-    curves.set_xticks([0, values["steps"]])
-    curves.set_yticks([0.5, 0.75, 1])
-    percents(curves.yaxis)
-    reads(curves, x="step", y="accuracy")
-
-    table(numbers, list(NAMES.values()), COLUMNS)
-    numbers.set_yticks([])  # `draw` writes the names, two of them bold
-    numbers.set_xlim(-0.5, box_of(numbers)[2] / 96 - 0.5)  # wider than the Axes, below the names of the curves
-    heads = (COLUMNS[0], f"worth (of {values['experts']})", COLUMNS[2])
-    write(numbers, range(3), [-0.5] * 3, heads, theme.MUTED, size=theme.SMALL_SIZE, down=-10)
-    note(numbers, -82, 12, "worth: equally loaded experts with the same entropy", under=True)
-    note(numbers, -82, 26, "own cluster: share of an expert's most frequent cluster", under=True)
+def outcome_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    steps = values.number("steps")
+    yield [Scales((0, steps), (0.5, 1.02), (0, steps), (0.5, 0.75, 1), x_reads="step", y_reads="accuracy", percent="y")]
+    heads = say(COLUMNS[0]), say("worth (of {:.0f})", values.number("experts")), say(COLUMNS[2])
+    firm = [float(name in pair(values)) for name in NAMES]
+    yield [
+        Table(tuple(NAMES.values()), COLUMNS, (len(NAMES), len(COLUMNS)), heads, firm=firm, widest=96),
+        Note(say("worth: equally loaded experts with the same entropy"), -82, 12),
+        Note(say("own cluster: share of an expert's most frequent cluster"), -82, 26),
+    ]
 
 
-def draw_outcome(axes: list[Axes], now: Record) -> None:
-    curves, numbers = axes
-    labels = []
-    for name, (style, width, dashes) in zip(pair(now), STYLES, strict=True):
-        steps, values = now.curve("test_accuracy", name)
-        end = trials_and_median(curves, steps, values, style, NAMES[name], linewidth=width, **dashes)
-        labels.append((end, f"{NAMES[name]}\n{percent(end, 1)}", style.colour))
-    ends(curves, labels, apart=0.3)
-
-    measured = np.array([_numbers(now, name) for name in NAMES])
-    words = [_word(number, column) for row in measured for column, number in enumerate(row)]
-    cells(numbers, words, np.nan_to_num(measured / [1, now.values["experts"], 1]))
-    firm = [name in pair(now) for name in NAMES]
-    colours = np.where(firm, theme.INK, theme.MUTED)
-    places = range(len(NAMES))
-    names = list(NAMES.values())
-    beside: dict[str, Any] = {"ha": "right", "size": theme.SMALL_SIZE, "right": -7}
-    write(numbers, [-0.5] * len(names), places, names, colours, bold=np.array(firm), **beside)
+def outcome(now: MarkRecord) -> Iterator[list[Mark]]:
+    shown = pair(now.values)
+    curves = [
+        Curves(*now.curve("test_accuracy", name), style, NAMES[name], width)
+        for name, (style, width) in zip(shown, STYLES, strict=True)
+    ]
+    ends = [medians(now, name)[0] for name in shown]
+    words = [say(f"{NAMES[name]}\n{FORMS[0]}", end) for name, end in zip(shown, ends, strict=True)]
+    yield [*curves, Ends(ends, words, [style for style, _ in STYLES], apart=0.3)]
+    numbers = torch.stack([medians(now, name) for name in NAMES])
+    whole = torch.stack((torch.ones(()), now.values.number("experts"), torch.ones(())))
+    yield [Cells((numbers / whole).nan_to_num(), numbers, FORMS)]
 
 
-def _numbers(now: Record, name: str) -> list[float]:
-    """Returns the medians of accuracy, experts' worth and agreement."""
-    return [middle(now.last("test_accuracy", name)), middle(worth(now, name)), middle(now.last("agreement", name))]
+def medians(now: MarkRecord, name: str) -> Tensor:
+    """Returns accuracy, experts' worth and own cluster of a run, medians over the trials."""
+    measures = now.last("test_accuracy", name), worth(now, name), now.last("agreement", name)
+    return middle(torch.stack(measures))
 
 
-def worth(now: Record, name: str) -> NDArray[np.float64]:
+def worth(now: MarkRecord, name: str) -> Tensor:
     """Returns (trial,) the number of equally loaded experts whose load has the same entropy."""
-    return np.exp(now.last("load_entropy", name))
-
-
-def _word(number: float, column: int) -> str:
-    """Returns a median in words."""
-    if not np.isfinite(number):
-        return "–"
-    return f"{number:.1f}" if column == 1 else percent(number, 1)
+    return now.last("load_entropy", name).exp()
 
 
 # ---- words ----
 
 
-def _shown(values: Mapping[str, Any]) -> str:
-    of = trial_of(SHOWN, values["trials"])
-    return f"test samples, {of}; dashed: all alike"
+def load_note(values: MarkValues) -> Words:
+    return say("test samples, ") + trial_words(SHOWN, values) + say("; dashed: all alike")
 
 
-def _thin(values: Mapping[str, Any]) -> str:
-    count = values["trials"]
-    if count == 1:
-        return "test accuracy; the one trial"
-    several = f"bands: half, 90 % of {count:,}" if count > MOST_LINES else f"thin: each of {count} trials"
-    return f"test accuracy; {several}, thick: median"
+def outcome_note(values: MarkValues) -> Words:
+    count = values.number("trials")
+    bands = say("bands: half, 90 % of {:,.0f}", count, when=count > MOST_LINES)
+    several = say("thin: each of {:.0f} trials", count, when=(count > 1) & (count <= MOST_LINES))
+    several += say(", thick: median", when=count > 1, instead=say("the one trial"))
+    return say("test accuracy; ") + bands + several
 
 
 def diverged(name: str, trials: str) -> str:
@@ -277,32 +223,31 @@ def diverged(name: str, trials: str) -> str:
     return f"The loss {words} became infinite in {trials}: try a smaller rate of the router."
 
 
-def caption(now: Record) -> str:
-    experts = now.values["experts"]
-    if now.step == 0:
-        load = f"{_word(middle(worth(now, NONE)), 1)} of {experts} experts"
-        return f"The load is worth {load}, and nobody has learned anything."
-    (accuracy, load), (other_accuracy, other_load) = (
-        tuple(_word(value, column) for column, value in enumerate(_numbers(now, name)[:2])) for name in pair(now)
+def caption(now: MarkRecord) -> Words:
+    experts, (none, other) = now.values.number("experts"), pair(now.values)
+    first, then = medians(now, none), medians(now, other)
+    begun = say("The load is worth {:.1f} of {:.0f} experts, and nobody has learned anything.", first[1], experts)
+    compared = say(
+        "Without balancing {:.1%} of the test samples are right and the load is worth {:.1f} of {:.0f} experts; "
+        f"with {SENTENCE[other]} it is {{:.1%}} and {{:.1f}}.",
+        *(first[0], first[1], experts, then[0], then[1]),
+        when=~now.first,
+        instead=begun,
     )
-    return (
-        f"Without balancing {accuracy} of the test samples are right and the load is "
-        f"worth {load} of {experts} experts; with {SENTENCE[now.values['balancing']]} it is {other_accuracy} and "
-        f"{other_load}.{spread_words(now.trials)}"
-    )
+    return compared + say("", when=now.first, instead=spread_note(now))
 
 
 PANELS = (
-    Panel(
-        "Load of each expert", draw_load, furnish_load, _shown,
+    mark_panel(
+        "Load of each expert", loads, load_axes, load_note,
         width=330, margins=(56, 48, 86, 42), rows=2, gap=56,
     ),
-    Panel(
-        "Who gets which cluster", draw_tables, furnish_tables, "percent of a cluster's assignments that an expert gets",
+    mark_panel(
+        "Who gets which cluster", tables, table_axes, "percent of a cluster's assignments that an expert gets",
         width=376, margins=(78, 8, 86, 48), rows=2, gap=62,
     ),
-    Panel(
-        "What comes out", draw_outcome, furnish_outcome, _thin,
+    mark_panel(
+        "What comes out", outcome, outcome_axes, outcome_note,
         width=394, margins=(100, 112, 86, 42), rows=(136, 130), gap=54,
     ),
 )  # fmt: skip
@@ -313,12 +258,13 @@ BalanceLab = lab(
     about="Five mixtures on the same samples from the same start: without balancing, with three losses, with a bias.",
     knobs=KNOBS,
     runs=runs,
+    training=ClusterTraining,
     records=40,
     seconds=seconds,
     slowest=0.08,
     measures={"test_accuracy": "", "load_entropy": "entropy of the load"},
     panels=PANELS,
-    caption=caption,
+    caption=sentence(caption),
     stories=STORIES,
     diverged=diverged,
 )

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
-from moe_lab.drawing import theme
+from moe_lab.drawing.marks import (
+    Cells,
+    Curves,
+    Ends,
+    Key,
+    Level,
+    Mark,
+    Note,
+    Scales,
+    Swarm,
+    Table,
+    Words,
+    Writing,
+    first_true,
+    middle,
+    say,
+)
 from moe_lab.specialization import ClusterRun, ClusterTask, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
-from moe_lab_widgets.drawing.on_axes import cells, ends, line, note, percents, ramp_key, reads, table, write
-from moe_lab_widgets.drawing.panel import Panel, PanelValues
-from moe_lab_widgets.drawing.trials import MOST_LINES, few, spread_words, swarm, trials_and_median
-from moe_lab_widgets.drawing.words import middle, percent, trial_of
+from moe_lab.specialization.training import ClusterTraining
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.mark_words import spread_note, trial_words
+from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
+from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.specialization_stories import STORIES
 
 FIRST_FILTERS = 8e-4
@@ -29,8 +44,9 @@ FALL, FOUND = 0.03, 0.95
 """How far a collapsed trial lies below its best accuracy, and what that must have been."""
 LOW, APART, GOOD = 0.3, 0.2, 0.9
 """An entropy this low, another higher by this, both accuracies this high: then accuracy hides it, says the caption."""
-STYLES = (theme.MODEL, theme.OTHER)
-"""Of the model under study, and of the one beside it."""
+STYLES = (("model", 2.6), ("other", 2.0))
+"""Style and width of the model under study, and of the one beside it."""
+SIGNALS = tuple(f"signal v{number}" for number in "₁₂₃₄₅₆₇₈₉")
 
 # ---- knobs, and the two runs that their values describe ----
 
@@ -98,222 +114,190 @@ def seconds(values: Mapping[str, Any]) -> float:
 # ---- panel 1: who serves which cluster ----
 
 
-def _longest(values: Mapping[str, Any]) -> float:
-    """The length of all steps of an expert together, which no product can exceed by more than its start."""
-    return float(values["learning_rate"] * values["steps"])
+def longest(values: MarkValues) -> Tensor:
+    """Returns the length of all steps of an expert together, which no product can exceed by more than its start."""
+    return values.number("learning_rate") * values.number("steps")
 
 
-def furnish_tables(axes: list[Axes], values: Mapping[str, Any]) -> None:
-    experts = [f"expert {expert + 1}" for expert in range(values["experts"])]
-    heads = (
-        "share of a cluster sent to an expert (test samples)",
-        "largest |⟨filter, signal⟩| of an expert (at most η S)",
-    )
-    for ax, words, head in zip(axes, ("cluster {}", "signal v{}"), heads, strict=True):
-        names = [words.format(row + 1 if "cluster" in words else "₁₂₃₄₅₆₇₈₉"[row]) for row in range(values["clusters"])]
-        table(ax, names, experts)
-        note(ax, -58, -14, head)
-    ramp_key(axes[0], 100, "%")
-    ramp_key(axes[1], _longest(values))
-    of = trial_of(SHOWN, values["trials"])
-    words = f"expert (grey: idle, under 1 % of the samples)   {values['activation']} experts, {of}"
-    note(axes[1], -58, 35, words, under=True)
+def table_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    shape = values.number("clusters"), values.number("experts")
+    sent = say("share of a cluster sent to an expert (test samples)")
+    yield [Table("cluster {}", "expert {}", shape), Note(sent, -58, -14, under=False), Key(100, "%")]
+    learned = say("largest |⟨filter, signal⟩| of an expert (at most η S)")
+    under = say(f"expert (grey: idle, under 1 % of the samples)   {values['activation']} experts, ")
+    yield [
+        Table(SIGNALS, "expert {}", shape),
+        Note(learned, -58, -14, under=False),
+        Key(longest(values)),
+        Note(under + trial_words(SHOWN, values), -58, 35),
+    ]
 
 
-def draw_tables(axes: list[Axes], now: Record) -> None:
-    sent = np.nan_to_num(now["dispatch"][SHOWN])  # (cluster, expert)
-    share = sent / np.maximum(sent.sum(1, keepdims=True), 1)
-    learned, most = np.nan_to_num(now["expert_feature"][SHOWN]).T, _longest(now.values)
-    cells(axes[0], (f"{100 * part:.0f}" if part >= 0.005 else "" for part in share.flat), share)
-    cells(
-        axes[1],
-        ((f"{x:.1f}" if x < 9.95 else f"{x:.0f}") if x >= 0.05 * most else "" for x in learned.flat),
-        learned / most,
-    )
-    works = carriers(now)
-    shades = np.where(works, theme.INK, theme.REFERENCE)
-    count = np.arange(len(works))
-    write(
-        axes[1], count, now.values["clusters"] - 0.5, [str(n + 1) for n in count], shades, size=11, bold=works, down=15
-    )
+def tables(now: MarkRecord) -> Iterator[list[Mark]]:
+    sent = now.last("dispatch")[SHOWN].nan_to_num()  # (cluster, expert)
+    shares = sent / sent.sum(1, keepdim=True).clamp(min=1)
+    yield [Cells(shares, 100 * shares, ("{:.0f}",), least=0.5)]
+    learned, most = now.last("expert_feature")[SHOWN].nan_to_num().mT, longest(now.values)
+    below = now.values.number("clusters") - 0.5
+    yield [
+        Cells(learned / most, learned, ("{:.1s}",), least=0.05 * most),
+        Writing(0, below, size=11, down=15, each=carriers(now)),
+    ]
 
 
-def carriers(now: Record) -> NDArray[np.bool_]:
+def carriers(now: MarkRecord) -> Tensor:
     """Returns (expert,) which experts get more than a hundredth of the test samples in the trial on show."""
-    return np.asarray(np.nan_to_num(now["expert_load"][SHOWN]) >= IDLE)
+    return now.last("expert_load")[SHOWN].nan_to_num() >= IDLE
 
 
 # ---- panel 2: dispatch entropy ----
 
 
-def furnish_entropy(ax: Axes, values: Mapping[str, Any]) -> None:
-    most, steps = float(np.log(values["clusters"])), values["steps"]
-    ax.set(xlim=(0, steps), ylim=(-0.09 * most, 1.06 * most), xlabel="training step")
-    ax.set_xticks([0, steps / 2, steps])
-    ax.set_yticks([*(whole := np.arange(0, most - 0.1, 0.5)), most], [*(f"{one:g}" for one in whole), "log K"])
-    ax.tick_params(axis="y", length=0)
-    reads(ax, y="entropy")
-    ax.axhline(most, color=theme.FAILURE, linewidth=1.2, zorder=1)
-    ax.axhline(0, color=theme.MUTED, linewidth=1.2, zorder=1)
-    style: dict[str, Any] = {"size": theme.SMALL_SIZE, "va": "center"}
-    ax.text(
-        0.02 * steps,
-        1.035 * most,
-        f"log {values['clusters']} = {most:.2f}: nobody specialises",
-        color=theme.FAILURE,
-        **style,
-    )
-    ax.text(0.02 * steps, -0.042 * most, "0: each has one cluster", color=theme.MUTED, **style)
+def entropy_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    clusters, steps = values.number("clusters"), values.number("steps")
+    most = clusters.log()
+    halves = torch.arange(12) / 2
+    whole = torch.where(halves < most - 0.1, halves, torch.nan)
+    looks: dict[str, Any] = {"align": "left", "size": 9.5}
+    highest = say("log {:.0f} = {:.2f}: nobody specialises", clusters, most)
+    yield [
+        Scales(
+            (0, steps), (-0.09 * most, 1.06 * most), (0, steps / 2, steps), (*whole, most), "training step",
+            y_reads="entropy", last_y="log K",
+        ),
+        Level(most, "failure"),
+        Level(0, "muted"),
+        Writing(0.02 * steps, 1.035 * most, highest, "failure", **looks),
+        Writing(0.02 * steps, -0.042 * most, say("0: each has one cluster"), "muted", **looks),
+    ]  # fmt: skip
 
 
-def draw_entropy(ax: Axes, now: Record) -> None:
-    labels = []
-    for name, style, width in reversed(list(zip(now.names, STYLES, (2.6, 2.0), strict=True))):
-        steps, values = now.curve("dispatch_entropy", name)
-        dashes: dict[str, Any] = {} if style is theme.MODEL else {"dashes": (3, 1.5)}
-        end = trials_and_median(ax, steps, values, style, f"{name} experts", SHOWN, linewidth=width, **dashes)
-        labels.append((end, f"{name}\n{number(end)}", style.colour))
-    ends(ax, labels[::-1])
+def entropy(now: MarkRecord) -> Iterator[list[Mark]]:
+    curves = [
+        Curves(*now.curve("dispatch_entropy", name), style, f"{name} experts", width)
+        for name, (style, width) in zip(now.names, STYLES, strict=True)
+    ]
+    ends = [middle(now.last("dispatch_entropy", name)) for name in now.names]
+    words = [say(f"{name}\n{{:.2f}}", without_sign(end)) for name, end in zip(now.names, ends, strict=True)]
+    yield [*curves[::-1], Ends(ends, words, [style for style, _ in STYLES])]
 
 
-def _thick(values: Mapping[str, Any]) -> str:
-    trials = values["trials"]
-    if trials > MOST_LINES:
-        return f"median, half, 90 % of {trials:,} trials; thin: trial {SHOWN + 1}"
-    return f"thick: median of {trials} trials; firm thin line: trial {SHOWN + 1}" if trials > 1 else "the one trial"
+def entropy_note(values: MarkValues) -> Words:
+    trials = values.number("trials")
+    few = say(
+        f"thick: median of {{:.0f}} trials; firm thin line: trial {SHOWN + 1}", trials,
+        when=trials > 1, instead=say("the one trial"),
+    )  # fmt: skip
+    many = f"median, half, 90 % of {{:,.0f}} trials; thin: trial {SHOWN + 1}"
+    return say(many, trials, when=trials > MOST_LINES, instead=few)
 
 
 # ---- panel 3: test accuracy ----
 
 
-def lowest_accuracy(values: Mapping[str, Any]) -> float:
+def lowest_accuracy(values: MarkValues) -> Tensor:
     """Returns where the accuracy axis begins: at 90 % where experts can specialise, else at 50 %."""
-    hopeless = values["experts"] < values["clusters"] or values["router_learning_rate"] < 2 or values["samples"] < 1000
-    return 0.5 if hopeless or values["noise"] > 2 or values["gamma"] > 2 else 0.9
+    hard = values.number("experts") < values.number("clusters")
+    hard = hard | (values.number("router_learning_rate") < 2) | (values.number("samples") < 1000)
+    hard = hard | (values.number("noise") > 2) | (values.number("gamma") > 2)
+    return 0.9 - 0.4 * hard.to(torch.float64)
 
 
-def furnish_accuracy(ax: Axes, values: PanelValues) -> None:
-    low = values.of(lowest_accuracy)
-    ax.set(xlim=(0, 1), ylim=(low, low + 1.03 * (1 - low)))
-    ax.set_xticks([])
-    ax.set_yticks(np.linspace(low, 1, 6))
-    percents(ax.yaxis)
-    ax.hlines(np.linspace(low, 1, 6)[1:], 0, 1, color=theme.RULE, linewidth=0.6, zorder=0.5)
-    reads(ax, y="accuracy")
-    note(ax, -42, 60, "▼ below the axis", under=True)
-    note(ax, -42, 77, f"✖ fell {100 * FALL:.0f} points from its best", theme.FAILURE, under=True)
+def accuracy_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    low = lowest_accuracy(values)
+    ticks = [low + (1 - low) * part / 5 for part in range(6)]
+    yield [
+        Scales((0, 1), (low, low + 1.03 * (1 - low)), (), ticks, y_reads="accuracy", percent="y"),
+        *(Level(tick, "rule") for tick in ticks[1:]),
+        Note(say("▼ below the axis"), -42, 60),
+        Note(say(f"✖ fell {100 * FALL:.0f} points from its best"), -42, 77, "failure"),
+    ]
 
 
-def draw_accuracy(ax: Axes, now: Record) -> None:
-    low, high = ax.get_ylim()
-    edge: dict[str, Any] = {
-        "markeredgecolor": theme.PAPER,
-        "markeredgewidth": 0.7,
-        "linestyle": "none",
-        "clip_on": False,
-    }
-    for place, name, style in zip((0.25, 0.75), now.names, STYLES, strict=True):
+def accuracy(now: MarkRecord) -> Iterator[list[Mark]]:
+    low, drawn = lowest_accuracy(now.values), list[Mark]()
+    for place, name, (style, _) in zip((0.25, 0.75), now.names, STYLES, strict=True):
         last = now.last("test_accuracy", name)
-        marked = few(last)
-        shown, fallen = np.maximum(last[marked], low), collapsed(now, name)[marked]
-        wide = min(9, 62 / max(len(marked) - 1, 1)) / (ax.get_position().width * 1100)
-        x = place + wide * swarm(shown, 8 / (ax.get_position().height * 480) * (high - low))
-        below, label = last[marked] < low, f"{name} experts, a trial"
-        for which, marker, colour, size in (
-            (~fallen & ~below, style.marker, style.colour, 7.5),
-            (below & ~fallen, "v", style.colour, 8),
-            (fallen, "X", theme.FAILURE, 9),
-        ):
-            if which.any():
-                line(
-                    ax,
-                    x[which],
-                    shown[which],
-                    marker=marker,
-                    color=colour,
-                    markersize=size,
-                    zorder=4,
-                    label=label,
-                    **edge,
-                )
-        center = middle(last)
-        if center >= low:
-            line(
-                ax,
-                [place - 0.22, place + 0.22],
-                [center] * 2,
-                color=style.colour,
-                linewidth=3,
-                zorder=2,
-                clip_on=False,
-                label=f"{name} experts, median",
-            )
-        write(ax, place, low, [name], style.colour, bold=True, down=16)
-        write(ax, place, low, [percent(center, 1)], style.colour, bold=True, down=37)
+        looks: dict[str, Any] = {"style": style, "bold": True}
+        drawn += [
+            Swarm(place, last, collapsed(now, name), style, f"{name} experts"),
+            Writing(place, low, say(name), down=16, **looks),
+            Writing(place, low, say("{:.1%}", middle(last)), down=37, **looks),
+        ]
+    yield drawn
 
 
-def collapsed(now: Record, name: str) -> NDArray[np.bool_]:
+def collapsed(now: MarkRecord, name: str) -> Tensor:
     """Returns (trial,) whether the accuracy has fallen `FALL` below its best."""
-    accuracy = now.curve("test_accuracy", name)[1]
-    if not len(accuracy):
-        return np.zeros(now.trials, dtype=bool)
-    best = np.fmax.accumulate(accuracy, axis=0)[-1]
-    return np.asarray((best >= FOUND) & (best - accuracy[-1] >= FALL))
+    best = now.curve("test_accuracy", name)[1].nan_to_num(-1).amax(0)
+    return (best >= FOUND) & (best - now.last("test_accuracy", name) >= FALL)
 
 
-def _marks(values: Mapping[str, Any]) -> str:
-    trials = values["trials"]
-    each = "a mark for each of" if trials <= MOST_LINES else f"a mark: a {MOST_LINES}th of"
-    return f"{each} {trials:,} trials,\nbar: their median" if trials > 1 else "the one trial"
+def accuracy_note(values: MarkValues) -> Words:
+    trials = values.number("trials")
+    each = say("a mark for each of", when=trials <= MOST_LINES, instead=say(f"a mark: a {MOST_LINES}th of"))
+    several = each + say(" {:,.0f} trials,\nbar: their median", trials)
+    return say("the one trial", when=trials == 1, instead=several)
 
 
 # ---- words ----
 
 
-def number(value: float) -> str:
-    """Returns an entropy in words, without a minus before a rounded zero."""
-    return f"{abs(value) if abs(value) < 0.005 else value:.2f}" if np.isfinite(value) else "–"
+def without_sign(value: Tensor) -> Tensor:
+    """Returns an entropy without the sign of a rounded zero."""
+    return torch.where(value.abs() < 0.005, value.abs(), value)
 
 
-def caption(now: Record) -> str:
-    clusters, experts = now["dispatch"].shape[1:]
-    if now.step == 0:
-        why = "there is one expert" if experts == 1 else "all scores of the router are 0"
-        most = f"log {clusters} = {np.log(clusters):.2f}"
-        return f"Expert 1 gets every sample, because {why}. The entropy is {most}: nobody specialises."
+def caption(now: MarkRecord) -> Words:
+    clusters, experts = now.values.number("clusters"), now.values.number("experts")
     work = carriers(now)
-    who = (
-        f"Expert {np.flatnonzero(work)[0] + 1} alone carries all {clusters} clusters."
-        if work.sum() == 1
-        else f"{work.sum()} of {experts} experts carry the {clusters} clusters."
+    alone = say("Expert {:.0f} alone carries all {:.0f} clusters. ", first_true(work), clusters)
+    count = work.sum()
+    who = say(
+        "{:.0f} of {:.0f} experts carry the {:.0f} clusters. ", count, experts, clusters, when=count != 1, instead=alone
     )
-    failure = _failure(now, clusters, experts) if now.ended else ""
-    return f"{who} {_compared(now)}{failure}{spread_words(now.trials)}"
+    begun = say("Expert 1 gets every sample, because ")
+    begun += say("there is one expert", when=experts == 1, instead=say("all scores of the router are 0"))
+    begun += say(". The entropy is log {:.0f} = {:.2f}: nobody specialises.", clusters, clusters.log())
+    return (
+        say("", when=~now.first, instead=begun)
+        + _said_later(now, who)
+        + _said_later(now, _compared(now))
+        + _said_later(now, say("", when=~now.ended, instead=_failure(now, clusters, experts)))
+        + _said_later(now, spread_note(now))
+    )
 
 
-def _compared(now: Record) -> str:
+def _said_later(now: MarkRecord, words: Words) -> Words:
+    """Returns words that are not said of the first record."""
+    return say("", when=now.first, instead=words)
+
+
+def _compared(now: MarkRecord) -> Words:
     """Returns a sentence on both models' median entropies and accuracies."""
-    medians = {
-        name: [middle(now.last(measure, name)) for measure in ("dispatch_entropy", "test_accuracy")]
-        for name in now.parts
-    }
-    entropies, accuracies = (list(values) for values in zip(*medians.values(), strict=True))
-    parts = (f"{number(entropy)} with {name} experts" for name, (entropy, _) in medians.items())
-    text = f"Median entropy: {', '.join(parts)}"
-    if min(accuracies) >= GOOD and min(entropies) <= LOW and max(entropies) - min(entropies) >= APART:
-        return f"{text}, although both are right in at least {np.floor(100 * min(accuracies)):.0f} %."
-    return f"{text}. Accuracy: {', '.join(percent(share, 1) for share in accuracies)}."
+    entropies = torch.stack([middle(now.last("dispatch_entropy", name)) for name in now.names])
+    accuracies = torch.stack([middle(now.last("test_accuracy", name)) for name in now.names])
+    parts = ", ".join(f"{{:.2f}} with {name} experts" for name in now.names)
+    least, apart = accuracies.min(), entropies.max() - entropies.min()
+    hidden = (least >= GOOD) & (entropies.min() <= LOW) & (apart >= APART)
+    both = say(", although both are right in at least {:.0f} %.", (100 * least).floor())
+    each = say(". Accuracy: {:.1%}, {:.1%}.", *accuracies, when=~hidden, instead=both)
+    return say(f"Median entropy: {parts}", *map(without_sign, entropies)) + each
 
 
-def _failure(now: Record, clusters: int, experts: int) -> str:
+def _failure(now: MarkRecord, clusters: Tensor, experts: Tensor) -> Words:
     """Returns what keeps the experts from specialising, where it is known."""
-    fallen = collapsed(now, now.names[0])
-    if fallen.any():
-        return f" In {fallen.sum()} of {now.trials} trials experts had divided the clusters and lost them again."
-    if 1 < experts < clusters:
-        least = f"log({clusters}/{experts}) = {np.log(clusters / experts):.2f}"
-        return f" With {experts} experts for {clusters} clusters the entropy cannot fall below {least}."
-    return " The router has not moved at all." if experts > 1 and not np.nan_to_num(now["router_center"]).any() else ""
+    still = now.last("router_center").nan_to_num().abs().amax() == 0
+    unmoved = say(" The router has not moved at all.", when=(experts > 1) & still)
+    few = say(
+        " With {:.0f} experts for {:.0f} clusters the entropy cannot fall below log({:.0f}/{:.0f}) = {:.2f}.",
+        *(experts, clusters, clusters, experts, (clusters / experts).log()),
+        when=(experts > 1) & (experts < clusters),
+        instead=unmoved,
+    )
+    fallen = collapsed(now, now.names[0]).sum()
+    lost = " In {:.0f} of {:,.0f} trials experts had divided the clusters and lost them again."
+    return say(lost, fallen, now.values.number("trials"), when=fallen > 0, instead=few)
 
 
 SpecializationLab = lab(
@@ -321,16 +305,23 @@ SpecializationLab = lab(
     name="SpecializationLab",
     knobs=KNOBS,
     runs=runs,
+    training=ClusterTraining,
     seconds=seconds,
     measures={"test_accuracy": "", "dispatch_entropy": "entropy"},
     panels=(
-        Panel(
-            "Who serves which cluster", draw_tables, furnish_tables, width=545, margins=(84, 13, 64, 59), rows=2, gap=33
+        mark_panel(
+            "Who serves which cluster",
+            tables,
+            table_axes,
+            width=545,
+            margins=(84, 13, 64, 59),
+            rows=2,
+            gap=33,
         ),
-        Panel("Dispatch entropy", draw_entropy, furnish_entropy, _thick, width=335, margins=(49, 94, 84, 60)),
-        Panel("Test accuracy", draw_accuracy, furnish_accuracy, _marks, width=220, margins=(58, 12, 84, 94)),
+        mark_panel("Dispatch entropy", entropy, entropy_axes, entropy_note, width=335, margins=(49, 94, 84, 60)),
+        mark_panel("Test accuracy", accuracy, accuracy_axes, accuracy_note, width=220, margins=(58, 12, 84, 94)),
     ),
-    caption=caption,
+    caption=sentence(caption),
     stories=STORIES,
     diverged="The loss of the {name} experts became infinite in {trials}: try smaller steps.",
 )

@@ -1,0 +1,66 @@
+"""What functions that return marks are given: the values of the knobs, and a record, as tensors.
+
+A page repeats what these functions compute, for other values and later records. So where a number goes into a picture,
+they ask for it as a tensor (`values.number`); what they read as it is (`values["activation"]`) decides which operations
+there are, and a page has those for each of its choices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class MarkValues:
+    """The values of the knobs."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.plain = values
+
+    def __getitem__(self, name: str) -> Any:
+        return self.plain[name]
+
+    def number(self, name: str) -> Tensor:
+        """Returns a number as a tensor in float64."""
+        return torch.tensor(float(self.plain[name]), dtype=torch.float64)
+
+
+class MarkRecord:
+    """A record of a Lab; its measures are in float64, NaN where a run has not begun.
+
+    Attributes:
+      values: of the knobs.
+      names: of the runs, the one under study first.
+      first: whether this is the first record.
+      ended: whether no trial is still training.
+    """
+
+    def __init__(self, now: Any) -> None:
+        self._now, self.values = now, MarkValues(now.values)
+        self.names: tuple[str, ...] = now.names
+
+    @property
+    def first(self) -> Tensor:
+        return torch.tensor(self._now.step == 0)
+
+    @property
+    def ended(self) -> Tensor:
+        return torch.tensor(self._now.ended)
+
+    def curve(self, measure: str, name: str | None = None) -> tuple[Tensor, Tensor]:
+        """Returns the steps (R,) of the records and what was measured (R, trial, ...): a row of NaN where none is."""
+        steps, values = self._now.curve(measure, name)
+        if not len(steps):
+            steps, values = np.full(1, np.nan), np.full((1, *values.shape[1:]), np.nan)
+        return torch.as_tensor(np.asarray(steps, dtype=float)), torch.as_tensor(np.asarray(values, dtype=float))
+
+    def last(self, measure: str, name: str | None = None) -> Tensor:
+        """Returns what was measured last, (trial, ...)."""
+        part = self._now.of(name)
+        if part is None:
+            return torch.full(np.shape(self._now[measure]), torch.nan, dtype=torch.float64)
+        return torch.as_tensor(np.asarray(part[measure], dtype=float))

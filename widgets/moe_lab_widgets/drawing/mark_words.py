@@ -1,0 +1,19 @@
+"""Words that the marks of several Labs have in common."""
+
+from __future__ import annotations
+
+from moe_lab.drawing.marks import Words, say
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.trials import MOST_LINES, SPREAD_WORDS
+
+
+def trial_words(trial: int, values: MarkValues) -> Words:
+    """Returns a trial, counted from 0, in words: "trial 1 of 8"."""
+    trials = values.number("trials")
+    return say("trial {:.0f} of {:,.0f}", trial + 1, trials, when=trials > 1, instead=say("the one trial"))
+
+
+def spread_note(now: MarkRecord) -> Words:
+    """Returns the sentence that explains the density of many trials; empty where there is none."""
+    trials = now.values.number("trials")
+    return say(SPREAD_WORDS.format(trials="{:,.0f}"), trials, when=trials > MOST_LINES)

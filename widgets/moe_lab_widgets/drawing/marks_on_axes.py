@@ -1,0 +1,255 @@
+"""Draws marks (`moe_lab.drawing.marks`) on the Axes of a panel, and makes panels of functions that return marks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import singledispatch
+from typing import Any
+
+import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from numpy.typing import NDArray
+from torch import Tensor
+
+from moe_lab.drawing import marks, theme
+from moe_lab.drawing.marks import Mark, Words, written
+from moe_lab_widgets.drawing import on_axes, trials
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.panel import Panel
+
+Furniture = Callable[[MarkValues], Iterable[Sequence[Mark]]]
+"""Returns the marks of each of a panel's Axes that depend on the values of the knobs alone."""
+Drawing = Callable[[MarkRecord], Iterable[Sequence[Mark]]]
+"""Returns the marks of each of a panel's Axes that show a record."""
+
+STYLES: Mapping[str, tuple[theme.Style, Mapping[str, Any]]] = {
+    "model": (theme.MODEL, {}),
+    "other": (theme.OTHER, {"dashes": (3, 1.5)}),
+}
+"""The style of a curve, and how its median's line differs from it."""
+INKS = {
+    "model": theme.INK, "other": theme.REFERENCE, "ink": theme.INK, "muted": theme.MUTED, "failure": theme.FAILURE,
+    "rule": theme.RULE,
+}  # fmt: skip
+ROOMY = (20, 14)
+"""The width and height in pixels from which on a cell has room for a number."""
+
+
+def mark_panel(
+    title: str, draw: Drawing, furniture: Furniture, note: Callable[[MarkValues], Words] | str = "", **place: Any
+) -> Panel:
+    """Returns a panel of functions that return marks, for each of its Axes.
+
+    Args:
+      place: the panel's other attributes.
+    """
+    return Panel(
+        title,
+        lambda axes, now: draw_marks(axes, draw(MarkRecord(now))),
+        lambda axes, values: draw_marks(axes, furniture(MarkValues(values))),
+        note if isinstance(note, str) else lambda values: written(note(MarkValues(values))),
+        marks=(furniture, draw, note),
+        **place,
+    )
+
+
+def sentence(caption: Callable[[MarkRecord], Words]) -> Callable[[Any], str]:
+    """Returns a Lab's caption of a function that returns words."""
+    said: Any = lambda now: written(caption(MarkRecord(now)))  # noqa: E731 (it gets an attribute)
+    said.words = caption
+    return said  # type: ignore[no-any-return]
+
+
+def draw_marks(axes: Axes | list[Axes], lists: Iterable[Sequence[Mark]]) -> None:
+    """Draws the marks of each of some Axes."""
+    for ax, some in zip(axes if isinstance(axes, list) else [axes], lists, strict=True):
+        for mark in some:
+            draw_mark(mark, ax)
+
+
+@singledispatch
+def draw_mark(mark: Mark, ax: Axes) -> None:
+    """Draws one mark."""
+    raise NotImplementedError(f"a panel cannot draw {type(mark).__name__}")
+
+
+def _array(values: Tensor | Sequence[Any]) -> NDArray[np.float64]:
+    if isinstance(values, Tensor):
+        return values.detach().numpy()  # type: ignore[no-any-return]
+    return np.array([float(value) for value in values])
+
+
+def _curve(one: marks.Curves | marks.Lines) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Returns the records that there are."""
+    x = _array(one.x)
+    known = np.isfinite(x)
+    return x[known], _array(one.y)[known]
+
+
+def _names(pattern: str | Sequence[str], count: int) -> list[str]:
+    return [pattern.format(place + 1) for place in range(count)] if isinstance(pattern, str) else list(pattern[:count])
+
+
+# ---- furniture ----
+
+
+@draw_mark.register
+def _(one: marks.Scales, ax: Axes) -> None:
+    ax.set(xlim=tuple(map(float, one.x)), ylim=tuple(map(float, one.y)))
+    for axis, ticks in ((ax.xaxis, one.x_ticks), (ax.yaxis, one.y_ticks)):
+        places = _array(ticks)
+        axis.set_ticks(places[np.isfinite(places)].tolist())
+        if axis.axis_name in one.percent:
+            on_axes.percents(axis)
+    if one.last_y:
+        places = ax.get_yticks()
+        ax.set_yticks(places, [*(f"{place:g}" for place in places[:-1]), one.last_y])
+        ax.tick_params(axis="y", length=0)
+    on_axes.reads(ax, x=one.x_reads, y=one.y_reads)
+    if one.x_name:
+        ax.set_xlabel(one.x_name, labelpad=-2 if len(one.x_ticks) < 3 else None)
+
+
+@draw_mark.register
+def _(one: marks.Table, ax: Axes) -> None:
+    rows, columns = (round(float(count)) for count in one.shape)
+    names = _names(one.rows, rows)
+    small: dict[str, Any] = {"size": theme.SMALL_SIZE}
+    heads = [written(head) for head in one.heads]
+    on_axes.table(ax, names, heads or _names(one.columns, columns), widest=one.widest, highest=one.highest)
+    if heads:  # the table may be wider than the Axes
+        ax.set_xlim(-0.5, on_axes.box_of(ax)[2] / one.widest - 0.5)
+        on_axes.write(ax, range(columns), [-0.5] * columns, heads, theme.MUTED, down=-10, **small)
+    if len(one.firm):
+        ax.set_yticks([])
+        firm = _array(one.firm) > 0
+        colours = np.where(firm, theme.INK, theme.MUTED)
+        on_axes.write(ax, [-0.5] * rows, range(rows), names, colours, bold=firm, ha="right", right=-7, **small)
+    if one.numbered:
+        numbers = _names("{}", columns)
+        on_axes.write(ax, range(columns), [rows - 0.5] * columns, numbers, theme.MUTED, down=11, **small)
+    if one.below:
+        on_axes.write(ax, -0.5, rows - 0.5, [one.below], ha="left", down=29)
+
+
+@draw_mark.register
+def _(one: marks.Level, ax: Axes) -> None:
+    looks: dict[str, Any] = {"color": INKS.get(one.style, theme.MUTED), "linewidth": 1.2, "zorder": 1}
+    if one.style == "dashed":
+        looks |= {"linewidth": 1, "linestyle": (0, (6, 3)), "zorder": 2}
+    if one.style == "rule":
+        looks |= {"linewidth": 0.6, "zorder": 0.5}
+    ax.axhline(float(one.at), **looks)
+
+
+@draw_mark.register
+def _(one: marks.Key, ax: Axes) -> None:
+    on_axes.ramp_key(ax, float(one.most), one.unit)
+
+
+@draw_mark.register
+def _(one: marks.Title, ax: Axes) -> None:
+    low, high = ax.get_xlim()[0], ax.get_ylim()[1]
+    looks: dict[str, Any] = {"ha": "left", "size": theme.SMALL_SIZE, "bold": True}
+    on_axes.write(ax, low, high, [written(one.words)], right=-one.left, down=-19, **looks)
+
+
+@draw_mark.register
+def _(one: marks.Note, ax: Axes) -> None:
+    on_axes.note(ax, one.right, one.down, written(one.words), INKS[one.style], under=one.under)
+
+
+# ---- a record ----
+
+
+@draw_mark.register
+def _(one: marks.Curves, ax: Axes) -> None:
+    style, looks = STYLES[one.style]
+    trials.trials_and_median(ax, *_curve(one), style, one.name, linewidth=one.width, **looks)
+
+
+@draw_mark.register
+def _(one: marks.Ends, ax: Axes) -> None:
+    heights = _array(one.heights).tolist()
+    words = map(written, one.words)
+    on_axes.ends(ax, list(zip(heights, words, [INKS[style] for style in one.styles], strict=True)), apart=one.apart)
+
+
+@draw_mark.register
+def _(one: marks.Lines, ax: Axes) -> None:
+    x, y = _curve(one)
+    if not len(x):
+        return
+    things = range(y.shape[1])
+    lines = LineCollection(
+        [np.column_stack((x, y[:, thing])) for thing in things],
+        colors=[theme.expert(thing).colour for thing in things],
+        linestyles=["-" if thing % 8 < 4 else (0, (4, 1.5)) for thing in things],
+        linewidths=1.7,
+        zorder=3,
+        label=one.name,
+    )
+    ax.add_collection(lines, autolim=False)
+    if not np.isfinite(y[-1]).all():
+        return
+    near: dict[int, list[int]] = {}
+    for thing in np.argsort(-y[-1], kind="stable").tolist():
+        if y[-1, thing] >= one.least:
+            near.setdefault(round(y[-1, thing] / one.apart), []).append(thing + 1)
+    words = [" ".join(map(str, sorted(group)[: one.most])) + " …" * (len(group) > one.most) for group in near.values()]
+    looks: dict[str, Any] = {"ha": "left", "size": theme.SMALL_SIZE, "bold": True, "right": 6}
+    on_axes.write(ax, [float(x[-1])] * len(words), [one.apart * place for place in near], words, **looks)
+
+
+@draw_mark.register
+def _(one: marks.Cells, ax: Axes) -> None:
+    shades, numbers = _array(one.shades), _array(one.numbers)
+    wide, high = np.abs(np.subtract(*on_axes.pixels(ax, [1, 0], [1, 0])))
+    least = float(one.least) if wide >= ROOMY[0] and high >= ROOMY[1] else np.inf
+    words = [
+        "" if value < least else written(marks.say(one.forms[place % len(one.forms)], value))
+        for row in numbers.tolist()
+        for place, value in enumerate(row)
+    ]
+    on_axes.cells(ax, words, shades, size=one.size)
+
+
+@draw_mark.register
+def _(one: marks.Swarm, ax: Axes) -> None:
+    style, (low, high), values = STYLES[one.style][0], ax.get_ylim(), _array(one.values)
+    _, _, width, height = on_axes.box_of(ax)
+    marked = trials.few(values)
+    shown, bad, below = np.maximum(values[marked], low), _array(one.bad)[marked].astype(bool), values[marked] < low
+    apart = min(9, 62 / max(len(marked) - 1, 1)) / width
+    x = one.place + apart * trials.swarm(shown, 8 / height * (high - low))
+    edge: dict[str, Any] = {"markeredgecolor": theme.PAPER, "markeredgewidth": 0.7, "linestyle": "none"}
+    for which, marker, colour, size in (
+        (~bad & ~below, style.marker, style.colour, 7.5),
+        (below & ~bad, "v", style.colour, 8),
+        (bad, "X", theme.FAILURE, 9),
+    ):
+        if which.any():
+            looks = {"marker": marker, "color": colour, "markersize": size, "zorder": 4, "clip_on": False, **edge}
+            on_axes.line(ax, x[which], shown[which], label=f"{one.name}, a trial", **looks)
+    center = float(marks.middle(torch.as_tensor(values)))
+    if center >= low:
+        bar = [one.place - one.reach, one.place + one.reach]
+        looks = {"color": style.colour, "linewidth": 3, "zorder": 2, "clip_on": False}
+        on_axes.line(ax, bar, [center] * 2, label=f"{one.name}, median", **looks)
+
+
+@draw_mark.register
+def _(one: marks.Writing, ax: Axes) -> None:
+    y = float(one.y)
+    if one.each is None:
+        looks: dict[str, Any] = {"ha": one.align, "size": one.size, "bold": one.bold}
+        on_axes.write(
+            ax, float(one.x), y, [written(one.words)], INKS[one.style], right=one.right, down=one.down, **looks
+        )
+        return
+    each = _array(one.each) > 0
+    shades = np.where(each, INKS[one.style], INKS["other"])
+    places = np.arange(len(each))
+    on_axes.write(ax, places, y, _names("{}", len(each)), shades, size=one.size, bold=each, down=one.down)
