@@ -21,7 +21,8 @@ from moe_lab.patch_routing.batch import samples_of
 from moe_lab.recovery import MixtureTask, gridlock
 from moe_lab.recovery.gridlock import JointEM
 from moe_lab.recovery.landscape import L2Loss, descend
-from moe_lab.specialization import SwitchMoE, TopKMoE, noise
+from moe_lab.specialization import ClusterRun, ClusterTask, SwitchMoE, TopKMoE, noise
+from moe_lab.specialization.learners import MixtureLearner
 from moe_lab.specialization.noise import noise_of_steps, router_noise
 from moe_lab.vision import rotation
 from moe_lab.vision.rotation import Mixture, ResNet18, SmallCNN, TurnTask
@@ -213,12 +214,25 @@ def test_what_stands_between_captured_steps_waits_for_nothing() -> None:
 @pytest.mark.parametrize("ahead", [1, 4, 1000])
 def test_numbers_drawn_ahead_are_those_drawn_step_by_step(ahead: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model, like = SWITCH.replace(router_noise=2.0), torch.zeros((), dtype=torch.float64)
-    streams = [[stream(4, trial, "router noise") for trial in range(3)] for _ in range(2)]
-    wanted = [router_noise(model, streams[0], 20, like) for _ in range(9)]
+    run = ClusterRun(model=model, task=ClusterTask(), samples=20, trials=3, seed=4)
+    streams = [stream(4, trial, "router noise") for trial in range(3)]
+    wanted = [router_noise(model, streams, 20, like) for _ in range(9)]
     monkeypatch.setattr(noise, "DRAWN_AT_ONCE", ahead * 3 * 4 * 20)
     with as_on_accelerator():
-        for found, step in zip(noise_of_steps(model, streams[1], 20, like), wanted, strict=False):
+        for found, step in zip(noise_of_steps(model, run, range(3), like), wanted, strict=False):
             torch.testing.assert_close(found, step, rtol=0, atol=0)
+
+
+def test_the_numbers_that_a_step_declares_make_its_inputs() -> None:
+    run = ClusterRun(
+        model=SWITCH.replace(router_noise=2.0), task=ClusterTask(), samples=20, trials=3, seed=4, precision="float64"
+    )
+    learner = MixtureLearner(run, range(3))
+    (draw,) = learner.step_draws.values()
+    streams = [stream(4, trial, draw.purpose) for trial in range(3)]
+    for (step,) in learner.inputs(4):
+        raw = torch.from_numpy(np.stack([draw.of(random) for random in streams]))
+        torch.testing.assert_close(learner.inputs_of({"noise": raw})[0], step, rtol=0, atol=0)
 
 
 def test_a_network_that_diverges_ends_after_the_same_step_on_an_accelerator() -> None:

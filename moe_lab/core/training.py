@@ -22,7 +22,7 @@ from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.core.memory import trials_in_groups
 from moe_lab.core.origins import origin_of
 from moe_lab.core.snapshots import Measure, Snapshot
-from moe_lab.core.trials import device_and_dtype, each_within, in_groups, threads_for
+from moe_lab.core.trials import Draw, device_and_dtype, each_within, in_groups, threads_for
 
 LOOK_EVERY = 32
 """Steps after which the host looks which trials have ended on an accelerator; in between it never waits."""
@@ -72,6 +72,15 @@ class Learner(ABC):
         """Yields the inputs of each of the next steps, such as samples or random numbers; by default none."""
         return repeat((), steps)
 
+    @property
+    def step_draws(self) -> dict[str, Draw]:
+        """Raw numbers of which a step's inputs are made, by name; each step draws on from the same streams."""
+        return {}
+
+    def inputs_of(self, raw: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        """Makes the inputs of a step of its raw numbers (trial, ...), those that `inputs` yields."""
+        return ()
+
     def online(self) -> dict[str, Tensor]:
         """Returns what the steps since the last Snapshot have found, which costs no evaluation; by default nothing."""
         return {}
@@ -116,12 +125,13 @@ class Learner(ABC):
                 self._shapes, changed = shapes, self.changed
                 if changed is not None:
                     state = *changed, self.loss, self.steps, self.active
-                    self._captured_step = CapturedStep(self._counted_step, state, inputs)
+                    self._captured_step = CapturedStep(self.take_step, state, inputs)
             known = self._captured_step if shapes == self._shapes else None
-            (known or self._counted_step)(*inputs)
+            (known or self.take_step)(*inputs)
         self.done += steps
 
-    def _counted_step(self, *inputs: Tensor) -> None:
+    def take_step(self, *inputs: Tensor) -> None:
+        """Takes one step on the inputs, and counts it where a trial has not ended."""
         self.step(*inputs)
         self.steps += self.active
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -30,7 +31,12 @@ def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:
 
     Raises:
       ValueError: the seed or the trial is negative.
+      RuntimeError: raw numbers come from elsewhere (`numbers_from`).
     """
+    if _SOURCE.get() is not None:
+        raise RuntimeError(
+            f"the numbers for {purpose!r} must be drawn as a `Draw`, so that they can come from elsewhere"
+        )
     if seed < 0 or trial < 0:
         raise InputError(f"seed and trial must be at least 0: got seed={seed}, trial={trial}")
     key = (trial, zlib.crc32(purpose.encode()))
@@ -38,16 +44,39 @@ def stream(seed: int, trial: int, purpose: str) -> np.random.Generator:
 
 
 class Draw(NamedTuple):
-    """Raw random numbers of a trial, from the stream of a purpose: uniform in [0, 1), or of a standard distribution."""
+    """Raw random numbers of a trial, from the stream of a purpose: uniform in [0, 1), or of a standard distribution.
+
+    Attributes:
+      purpose: names the stream; with {} for a number where there are several.
+      kind: "float32" are uniform numbers of 24 bits.
+      several: how many streams, whose numbers are stacked along a further first axis; None for one.
+    """
 
     purpose: str
     shape: tuple[int, ...]
-    kind: Literal["uniform", "normal", "gumbel"] = "uniform"
+    kind: Literal["uniform", "float32", "normal", "gumbel"] = "uniform"
+    several: int | None = None
 
-    def of(self, random: np.random.Generator) -> np.ndarray:
-        """Draws them."""
+    @property
+    def purposes(self) -> list[str]:
+        """The names of its streams."""
+        return [self.purpose] if self.several is None else [self.purpose.format(one) for one in range(self.several)]
+
+    @property
+    def whole_shape(self) -> tuple[int, ...]:
+        """The shape of a trial's numbers."""
+        return self.shape if self.several is None else (self.several, *self.shape)
+
+    def of(self, *streams: np.random.Generator) -> np.ndarray:
+        """Draws them from the streams of its purposes."""
+        found = [self._of_one(random) for random in streams]
+        return found[0] if self.several is None else np.stack(found)
+
+    def _of_one(self, random: np.random.Generator) -> np.ndarray:
         if self.kind == "gumbel":
             return random.gumbel(size=self.shape)
+        if self.kind == "float32":
+            return random.random(self.shape, dtype=np.float32)
         return random.random(self.shape) if self.kind == "uniform" else random.standard_normal(self.shape)
 
     def by_trial(self, trials: Sequence[int], seed: int) -> torch.Tensor:
@@ -60,10 +89,30 @@ def drawn(wanted: Mapping[str, Draw], trials: Sequence[int], seed: int) -> dict[
 
     What is random is a pure function of such numbers, which can be computed wherever torch's operations can.
     """
-    purposes = dict.fromkeys(one.purpose for one in wanted.values())
-    streams = {purpose: [stream(seed, trial, purpose) for trial in trials] for purpose in purposes}
-    found = {name: np.stack([one.of(random) for random in streams[one.purpose]]) for name, one in wanted.items()}
+    source = _SOURCE.get()
+    if source is not None:
+        return {name: source(one, trials) for name, one in wanted.items()}
+    purposes = dict.fromkeys(purpose for one in wanted.values() for purpose in one.purposes)
+    by_trial = [{purpose: stream(seed, trial, purpose) for purpose in purposes} for trial in trials]
+    found = {
+        name: np.stack([one.of(*(streams[purpose] for purpose in one.purposes)) for streams in by_trial])
+        for name, one in wanted.items()
+    }
     return {name: torch.from_numpy(values) for name, values in found.items()}
+
+
+Source = Callable[[Draw, Sequence[int]], torch.Tensor]
+_SOURCE: ContextVar[Source | None] = ContextVar("where raw numbers come from", default=None)
+
+
+@contextmanager
+def numbers_from(source: Source) -> Iterator[None]:
+    """Has `drawn` take its numbers from elsewhere, for who records what is computed of them; `stream` is refused."""
+    before = _SOURCE.set(source)
+    try:
+        yield
+    finally:
+        _SOURCE.reset(before)
 
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:

@@ -15,6 +15,7 @@ Shapes: T trials, M experts of J filters, N samples at S experts each, Q rows of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -61,7 +62,11 @@ class Rows:
 
     def __init__(self, rows: Float[Tensor, "T N Q d"], activation: str, signs: Float[Tensor, " J"]) -> None:
         self.rows, self.activation, self.signs = rows.contiguous(), ACTIVATIONS[activation], signs
-        self.one_sign = bool((signs == 1).all())
+
+    @cached_property
+    def one_sign(self) -> bool:
+        """Whether a_j = 1 for all filters; read on a CPU alone."""
+        return bool((self.signs == 1).all())
 
     def every(
         self, weights: Float[Tensor, "T M J d"], part: slice = slice(None)

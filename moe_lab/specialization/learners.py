@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import torch
@@ -14,14 +14,14 @@ from moe_lab.core import training
 from moe_lab.core.graphs import to_device
 from moe_lab.core.optimizers import Adam
 from moe_lab.core.training import samples_of
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw
 from moe_lab.specialization import mixture
 from moe_lab.specialization.data import ClusterSamples, Split
 from moe_lab.specialization.layer import Layer
 from moe_lab.specialization.measures import counted, largest_products, load_measures
 from moe_lab.specialization.mixture import Forward, Mixture
 from moe_lab.specialization.model import LOSSES, Objective, SingleExpert, initial_single, signs, stops_early
-from moe_lab.specialization.noise import evaluation_noise, noise_of_steps
+from moe_lab.specialization.noise import ROUTER_NOISE, evaluation_noise, noise_of_steps
 from moe_lab.specialization.run import ClusterRun
 from moe_lab.specialization.topk import TopKMoE
 
@@ -86,8 +86,7 @@ class MixtureLearner(ClusterLearner):
         self.objective = self.model.objective
         self.state = mixture.initial_state(self.model, trials, run.seed, run.task.dimension, self.train)
         self._best = torch.full_like(self.loss, torch.inf)
-        streams = [stream(run.seed, trial, "router noise") for trial in trials]
-        self._noise = noise_of_steps(self.model, streams, run.samples, self.like)
+        self._noise = noise_of_steps(self.model, run, trials, self.like)
 
     @property
     def changed(self) -> tuple[Tensor, ...]:
@@ -96,6 +95,13 @@ class MixtureLearner(ClusterLearner):
     def inputs(self, steps: int) -> Iterator[tuple[Tensor]]:
         """Yields the router noise of each step."""
         return zip(islice(self._noise, steps))
+
+    @property
+    def step_draws(self) -> dict[str, Draw]:
+        return {"noise": Draw(ROUTER_NOISE, (self.model.experts, self.run.samples), "float32")}
+
+    def inputs_of(self, raw: Mapping[str, Tensor]) -> tuple[Tensor]:
+        return (raw["noise"].to(self.like) * self.model.router_noise,)
 
     def step(self, noise: Float[Tensor, "T M N"]) -> None:  # type: ignore[override]
         state, sums = mixture.step(self.state, self.train, noise, self.model)

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.trials import Draw, drawn
 from moe_lab.routers import balance
 from moe_lab.specialization.layer import Layer
@@ -43,10 +44,10 @@ def initial_experts(trials: Sequence[int], seed: int, model: Mixture, dimension:
 
     Filter j of expert m does not depend on M, J and the shared experts.
     """
-    names = [f"experts/{m}" for m in range(model.experts)] + [f"shared/{s}" for s in range(model.shared)]
     shape = model.filters, dimension + model.biases
-    raw = drawn({name: Draw(name, shape, "normal") for name in names}, trials, seed)
-    return torch.stack(list(raw.values()), dim=1) * model.initial_scale
+    numbers = {"experts": model.experts, "shared": model.shared}
+    wanted = {kind: Draw(f"{kind}/{{}}", shape, "normal", several) for kind, several in numbers.items() if several}
+    return torch.cat(list(drawn(wanted, trials, seed).values()), dim=1) * model.initial_scale
 
 
 def initial_routers(trials: Sequence[int], seed: int, model: Mixture, dimension: int) -> Float[Tensor, "T M d"]:
@@ -107,7 +108,9 @@ def route(state: State, layer: Layer, noise: Float[Tensor, "T M N"] | None, mode
     picks: list[Tensor] = []
     if model.balancing == "bias":
         remaining = noisy + state.bias[..., None]
-    for place in range(model.experts_per_sample):
+    if model.experts_per_sample > 1 and on_accelerator(scores.device):  # the same for any number of them
+        picks.append(remaining.sort(dim=1, descending=True, stable=True).indices[:, : model.experts_per_sample])
+    for place in range(0 if picks else model.experts_per_sample):
         if place:
             remaining = remaining.scatter(1, picks[-1], -torch.inf)
         picks.append(remaining.max(1, keepdim=True).indices)

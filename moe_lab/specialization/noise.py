@@ -17,6 +17,8 @@ from moe_lab.specialization.data import Split
 from moe_lab.specialization.mixture import Mixture
 from moe_lab.specialization.run import ClusterRun
 
+ROUTER_NOISE = "router noise"
+"""The purpose of the numbers of training steps."""
 DRAWN_AT_ONCE, _STEPS_AHEAD = 2**24, 64
 """Numbers that are drawn ahead for an accelerator, 64 MB twice, and steps."""
 
@@ -36,9 +38,10 @@ def router_noise(
 
 
 def noise_of_steps(
-    model: Mixture, streams: Sequence[np.random.Generator], samples: int, like: Tensor
+    model: Mixture, run: ClusterRun, trials: Sequence[int], like: Tensor
 ) -> Iterator[Float[Tensor, "T M N"]]:
-    """Yields `router_noise` step after step; for an accelerator threads draw the next steps' while it computes."""
+    """Yields the router noise of step after step; for an accelerator threads draw the next steps' meanwhile."""
+    streams, samples = [stream(run.seed, trial, ROUTER_NOISE) for trial in trials], run.samples
     if not (on_accelerator(like.device) and model.router_noise):
         while True:
             yield router_noise(model, streams, samples, like)

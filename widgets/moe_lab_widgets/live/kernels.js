@@ -1,0 +1,317 @@
+/** What operations do with numbers, as loops over a row. All numbers lie in one heap, so that a row is a place and a
+ * stride; a plain number is a place with stride 0. `layout` decides how often a loop is called, and on which rows. */
+
+/** @typedef {Float64Array} Heap */
+/** A loop over n numbers: an output o and inputs p, q, r, each with its stride.
+ * @typedef {(h: Heap, n: number, o: number, os: number, p: number, ps: number, q: number, qs: number, r: number,
+ *   rs: number) => void} Loop */
+
+/** @type {Loop} */
+const copy = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = h[p];
+};
+/** p + r q. @type {Loop} */
+const add = (h, n, o, os, p, ps, q, qs, r) => {
+  const factor = h[r];
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] + factor * h[q];
+};
+/** p - r q. @type {Loop} */
+const subtract = (h, n, o, os, p, ps, q, qs, r) => {
+  const factor = h[r];
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] - factor * h[q];
+};
+/** @type {Loop} */
+const multiply = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] * h[q];
+};
+/** @type {Loop} */
+const divide = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] / h[q];
+};
+/** @type {Loop} */
+const floorDivide = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = Math.floor(h[p] / h[q]);
+};
+/** The remainder with the sign of the divisor. @type {Loop} */
+const remainder = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] - h[q] * Math.floor(h[p] / h[q]);
+};
+/** @type {Loop} */
+const power = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) {
+    const by = h[q];
+    h[o] = by === 2 ? h[p] * h[p] : by === 3 ? h[p] * h[p] * h[p] : h[p] ** by;
+  }
+};
+/** @type {Loop} */
+const and = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] & h[q];
+};
+/** @type {Loop} */
+const or = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] | h[q];
+};
+/** @type {Loop} */
+const greater = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] > h[q] ? 1 : 0;
+};
+/** @type {Loop} */
+const atLeast = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] >= h[q] ? 1 : 0;
+};
+/** @type {Loop} */
+const less = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] < h[q] ? 1 : 0;
+};
+/** @type {Loop} */
+const atMost = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] <= h[q] ? 1 : 0;
+};
+/** @type {Loop} */
+const equal = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] === h[q] ? 1 : 0;
+};
+/** @type {Loop} */
+const unequal = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] !== h[q] ? 1 : 0;
+};
+/** The larger; NaN where one is. @type {Loop} */
+const larger = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] >= h[q] || h[p] !== h[p] ? h[p] : h[q];
+};
+/** The smaller; NaN where one is. @type {Loop} */
+const smaller = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] <= h[q] || h[p] !== h[p] ? h[p] : h[q];
+};
+/** q where p is true, else r. @type {Loop} */
+const choose = (h, n, o, os, p, ps, q, qs, r, rs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs, r += rs) h[o] = h[p] ? h[q] : h[r];
+};
+/** p within q and r; NaN stays. @type {Loop} */
+const clamp = (h, n, o, os, p, ps, q, qs, r, rs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs, r += rs) {
+    const value = h[p];
+    h[o] = value < h[q] ? h[q] : value > h[r] ? h[r] : value;
+  }
+};
+
+// ---- of one number ----
+
+/** @type {Loop} */
+const negate = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = -h[p];
+};
+/** @type {Loop} */
+const invert = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = h[p] ? 0 : 1;
+};
+/** @type {Loop} */
+const truth = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = h[p] !== 0 ? 1 : 0;
+};
+/** @type {Loop} */
+const truncate = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.trunc(h[p]);
+};
+/** @type {Loop} */
+const floor = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.floor(h[p]);
+};
+/** @type {Loop} */
+const absolute = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.abs(h[p]);
+};
+/** @type {Loop} */
+const sign = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.sign(h[p]);
+};
+/** @type {Loop} */
+const root = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.sqrt(h[p]);
+};
+/** @type {Loop} */
+const square = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = h[p] * h[p];
+};
+/** @type {Loop} */
+const reciprocal = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = 1 / h[p];
+};
+/** @type {Loop} */
+const exponential = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.exp(h[p]);
+};
+/** @type {Loop} */
+const logarithm = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.log(h[p]);
+};
+/** @type {Loop} */
+const sigmoid = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = 1 / (1 + Math.exp(-h[p]));
+};
+/** log(1 + exp(p)), as torch: p itself above 20. @type {Loop} */
+const softplus = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = h[p] > 20 ? h[p] : Math.log1p(Math.exp(h[p]));
+};
+/** @type {Loop} */
+const hyperbolicTangent = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.tanh(h[p]);
+};
+/** -p log p. @type {Loop} */
+const entropy = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) {
+    const value = h[p];
+    h[o] = value > 0 ? -value * Math.log(value) : value === 0 ? 0 : value < 0 ? -Infinity : NaN;
+  }
+};
+/** @type {Loop} */
+const isFinite_ = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Number.isFinite(h[p]) ? 1 : 0;
+};
+/** q where p is NaN; infinite numbers become the largest. @type {Loop} */
+const withoutNaN = (h, n, o, os, p, ps, q) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) {
+    const value = h[p];
+    h[o] = value !== value ? h[q] : Math.min(Math.max(value, -Number.MAX_VALUE), Number.MAX_VALUE);
+  }
+};
+
+/** Loops by the name of the operation, without the underscore of what is written in place.
+ * @type {Record<string, Loop>} */
+export const LOOPS = {
+  add, sub: subtract, mul: multiply, div: divide, floor_divide: floorDivide, remainder, pow: power, bitwise_and: and,
+  logical_and: and, bitwise_or: or, logical_or: or, gt: greater, ge: atLeast, lt: less, le: atMost, eq: equal,
+  ne: unequal, maximum: larger, minimum: smaller, where: choose, clamp, neg: negate, logical_not: invert, floor,
+  trunc: truncate, abs: absolute, sign, sqrt: root, reciprocal, exp: exponential, log: logarithm, sigmoid, softplus,
+  tanh: hyperbolicTangent, special_entr: entropy, isfinite: isFinite_, nan_to_num: withoutNaN, clone: copy,
+  copy, truth, square, invert, truncate,
+};
+
+// ---- sums, into an output of which several rows may be one number ----
+
+/** Adds a row. @type {Loop} */
+export const accumulate = (h, n, o, os, p, ps) => {
+  if (os === 0) {
+    let sum = h[o];
+    for (let i = 0; i < n; i++, p += ps) sum += h[p];
+    h[o] = sum;
+  } else for (let i = 0; i < n; i++, o += os, p += ps) h[o] += h[p];
+};
+/** Adds a row's squares. @type {Loop} */
+export const accumulateSquares = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] += h[p] * h[p];
+};
+/** Counts what is not 0. @type {Loop} */
+export const accumulateCount = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) if (h[p] !== 0) h[o] += 1;
+};
+/** Keeps the largest; NaN once there is one. @type {Loop} */
+export const accumulateLargest = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) if (!(h[p] <= h[o]) && h[o] === h[o]) h[o] = h[p];
+};
+/** Keeps the smallest; NaN once there is one. @type {Loop} */
+export const accumulateSmallest = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) if (!(h[p] >= h[o]) && h[o] === h[o]) h[o] = h[p];
+};
+
+// ---- along a line: n numbers from p on, into a line from o on, and maybe another from q on ----
+
+/** @type {Loop} */
+export const softmax = (h, n, o, os, p, ps) => {
+  let most = -Infinity;
+  for (let i = 0; i < n; i++) if (!(h[p + i * ps] <= most)) most = h[p + i * ps];
+  let sum = 0;
+  for (let i = 0; i < n; i++) sum += h[o + i * os] = Math.exp(h[p + i * ps] - most);
+  for (let i = 0; i < n; i++) h[o + i * os] /= sum;
+};
+/** @type {Loop} */
+export const logSoftmax = (h, n, o, os, p, ps) => {
+  logSumExp(h, n, o, 0, p, ps, 0, 0, 0, 0);
+  const all = h[o];
+  for (let i = 0; i < n; i++) h[o + i * os] = h[p + i * ps] - all;
+};
+/** Into the one number at o. @type {Loop} */
+export const logSumExp = (h, n, o, os, p, ps) => {
+  let most = -Infinity;
+  for (let i = 0; i < n; i++) if (!(h[p + i * ps] <= most)) most = h[p + i * ps];
+  let sum = 0;
+  for (let i = 0; i < n; i++) sum += Math.exp(h[p + i * ps] - most);
+  h[o] = Math.abs(most) === Infinity ? most : most + Math.log(sum);
+};
+/** @type {Loop} */
+export const cumulate = (h, n, o, os, p, ps) => {
+  let sum = 0;
+  for (let i = 0; i < n; i++) h[o + i * os] = sum += h[p + i * ps];
+};
+/** The first of the largest numbers, a NaN before all, at o, and its place at q. @type {Loop} */
+export const largestOf = (h, n, o, os, p, ps, q) => {
+  let most = h[p];
+  let place = 0;
+  for (let i = 1; i < n; i++) {
+    const value = h[p + i * ps];
+    if (value > most || (value !== value && most === most)) {
+      most = value;
+      place = i;
+    }
+  }
+  h[o] = most;
+  h[q] = place;
+};
+
+const ORDER = { places: new Int32Array(64), values: new Float64Array(64) };
+/** Sorts a line, equal numbers in the order in which they come, NaN as the largest. r: 1 for the largest first.
+ * @type {Loop} */
+export const sortLine = (h, n, o, os, p, ps, q, qs, r) => {
+  if (ORDER.places.length < n) {
+    ORDER.places = new Int32Array(2 * n);
+    ORDER.values = new Float64Array(2 * n);
+  }
+  const { places, values } = ORDER;
+  const down = h[r] !== 0;
+  if (n > 64) {
+    const order = Array.from({ length: n }, (_, i) => i);
+    const at = (/** @type {number} */ i) => (h[p + i * ps] !== h[p + i * ps] ? Infinity : h[p + i * ps]);
+    order.sort((a, b) => (at(a) === at(b) ? a - b : at(a) < at(b) === down ? 1 : -1));
+    for (let i = 0; i < n; i++) values[i] = h[p + (places[i] = order[i]) * ps];
+  } else {
+    for (let i = 0; i < n; i++) {
+      const value = h[p + i * ps];
+      let place = i;
+      while (place > 0 && (down ? before(value, values[place - 1]) : before(values[place - 1], value))) {
+        values[place] = values[place - 1];
+        places[place] = places[place - 1];
+        place--;
+      }
+      values[place] = value;
+      places[place] = i;
+    }
+  }
+  for (let i = 0; i < n; i++) {
+    h[o + i * os] = values[i];
+    h[q + i * qs] = places[i];
+  }
+};
+/** Whether a number is larger than another. @param {number} one @param {number} other */
+const before = (one, other) => one > other || (one !== one && other === other);
+
+// ---- by an index ----
+
+/** Reads along a dimension, whose stride is given: from p on, at the places in q. @param {number} stride
+ * @returns {Loop} */
+export const gathering = (stride) => (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p + h[q] * stride];
+};
+/** Writes p along a dimension of the output, whose stride is given, at the places in q. @param {number} stride
+ * @returns {Loop} */
+export const scattering = (stride) => (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o + h[q] * stride] = h[p];
+};
+/** Adds p so. @param {number} stride @returns {Loop} */
+export const scatterAdding = (stride) => (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o + h[q] * stride] += h[p];
+};
+/** Reads at two indices, q and r, whose strides are given. @param {number} first @param {number} second
+ * @returns {Loop} */
+export const indexing = (first, second) => (h, n, o, os, p, ps, q, qs, r, rs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs, r += rs) h[o] = h[p + h[q] * first + h[r] * second];
+};

@@ -1,0 +1,171 @@
+"""Records what torch computes, as a list of operations on buffers.
+
+An operation has the name that torch's dispatcher gives it ("add.Tensor"), its arguments, and the places of its results.
+A place is a buffer with an offset, sizes and strides in it: so views are no operations, and writing in place needs no
+rule of its own. Everything must be in the form for accelerators, which reads no number: what a number decides while it
+is recorded would be decided for ever.
+"""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+Operation = list[Any]
+"""[name, arguments, named arguments, places of the results]"""
+Place = dict[str, Any]
+"""{"buffer", "offset", "sizes", "strides"}"""
+
+ABOUT_MEMORY = ("layout", "device", "pin_memory", "memory_format", "non_blocking", "dtype")
+"""Named arguments that say where numbers lie, not what they are; a place's buffer knows its dtype."""
+READS = ("aten._local_scalar_dense.default", "aten.nonzero.default", "aten.masked_select.default", "aten.equal.default")
+"""Operations after which the host knows a number, or whose results' sizes depend on one."""
+
+
+class NotRecordedError(RuntimeError):
+    """What was computed cannot be repeated by a page."""
+
+
+class OperationRecorder(TorchDispatchMode):
+    """A context in which operations are recorded, into the program that was begun last.
+
+    Attributes:
+      programs: operations by the name of their program.
+      constants: what was in buffers that no recorded operation has written, by number.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.programs: dict[str, list[Operation]] = {}
+        self.constants: dict[int, Tensor] = {}
+        self._operations: list[Operation] = []
+        self._buffers: dict[int, int] = {}
+        self._storages: list[torch.UntypedStorage] = []  # alive, or another would be given the same address
+        self._whole: list[tuple[torch.dtype, int]] = []
+
+    @contextmanager
+    def program(self, name: str) -> Iterator[None]:
+        """Records a program."""
+        self._operations = self.programs[name] = []
+        with self:
+            yield
+
+    @property
+    def buffers(self) -> list[tuple[torch.dtype, int]]:
+        """The dtype of each buffer, and how many numbers it has."""
+        return self._whole
+
+    def given(self, tensor: Tensor) -> Place:
+        """Returns the place of a tensor that will be filled from outside, before a program runs."""
+        place = self.place(tensor)
+        self.constants.pop(place["buffer"], None)
+        return place
+
+    def place(self, tensor: Tensor, *, result: bool = False) -> Place:
+        """Returns where a tensor is. What is there already when it is first seen is a constant, unless it is a result.
+
+        Raises:
+          NotRecordedError: a buffer is read as another dtype than it was written.
+        """
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        if key not in self._buffers:
+            count = storage.nbytes() // tensor.element_size()
+            self._buffers[key] = len(self._storages)
+            self._storages.append(storage)
+            self._whole.append((tensor.dtype, count))
+            if not result:
+                with torch._C._DisableTorchDispatch():
+                    whole = torch.empty(0, dtype=tensor.dtype).set_(storage, 0, (count,), (1,))  # type: ignore[arg-type]
+                    self.constants[self._buffers[key]] = whole.clone()
+        number = self._buffers[key]
+        if self._whole[number][0] != tensor.dtype:
+            raise NotRecordedError(f"a buffer of {self._whole[number][0]} is read as {tensor.dtype}{_where()}")
+        offset, sizes, strides = tensor.storage_offset(), list(tensor.shape), list(tensor.stride())
+        return {"buffer": number, "offset": offset, "sizes": sizes, "strides": strides}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if str(func) in READS:
+            raise NotRecordedError(f"{func} reads a number, which a page has to decide anew{_where()}")
+        arguments = self._argument(args)
+        named = {name: self._argument(one) for name, one in kwargs.items() if name not in ABOUT_MEMORY}
+        given = {one.untyped_storage()._cdata for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
+        made = func(*args, **kwargs)
+        results: list[Tensor] = [one for one in tree_leaves(made) if isinstance(one, Tensor)]
+        writes = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.arguments)
+        if writes or not all(one.untyped_storage()._cdata in given for one in results):  # else it is a view
+            places = [self.place(one, result=one.untyped_storage()._cdata not in given) for one in results]
+            self._operations.append([str(func).removeprefix("aten."), arguments, named, places])
+        return made
+
+    def _argument(self, value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return self.place(value)
+        if isinstance(value, (list, tuple)):
+            return [self._argument(one) for one in value]
+        if isinstance(value, torch.dtype):
+            return str(value).removeprefix("torch.")
+        if isinstance(value, float):
+            return number_in_json(value)
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        raise NotRecordedError(f"an argument of an operation is {value!r}{_where()}")
+
+
+def _where() -> str:
+    """Returns the line of the library that is at work, as the end of a sentence."""
+    for frame in reversed(traceback.extract_stack()):
+        if "/moe_lab" in frame.filename and "/live/" not in frame.filename:
+            return f": in {frame.filename}, line {frame.lineno} ({frame.line})"
+    return ""
+
+
+def number_in_json(value: float) -> float | str:
+    """Returns a number, as a word that JavaScript reads where JSON has none for it."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def places_in(value: Any) -> Iterator[Place]:
+    """Yields the places in a nest of lists and dicts."""
+    if isinstance(value, dict):
+        if "buffer" in value:
+            yield value
+        else:
+            for one in value.values():
+                yield from places_in(one)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from places_in(one)
+
+
+def buffers_in(*values: Any) -> set[int]:
+    """Returns the numbers of the buffers in nests of lists and dicts."""
+    return {place["buffer"] for value in values for place in places_in(value)}
+
+
+def needed(programs: dict[str, list[Operation]], order: Sequence[str], results: set[int]) -> dict[str, list[Operation]]:
+    """Returns the operations that some results need.
+
+    Args:
+      order: names of programs, in the order in which they may run; one that runs again and again is named twice.
+      results: buffers that are read at the end.
+    """
+    live, kept = set(results), {name: set[int]() for name in programs}
+    for name in reversed(order):
+        for number in reversed(range(len(programs[name]))):
+            _, arguments, named, places = programs[name][number]
+            if buffers_in(places) & live:
+                kept[name].add(number)
+                live |= buffers_in(arguments, named)
+    return {name: [one for number, one in enumerate(some) if number in kept[name]] for name, some in programs.items()}

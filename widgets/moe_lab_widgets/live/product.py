@@ -1,0 +1,166 @@
+"""Matrix products in WebAssembly: a module of one function, assembled here, so that no tool is needed to build a page.
+
+    multiply(x, y, z, m, k, n, xi, xk, yk, zi)        z[i, j] = sum over q of x[i, q] y[q, j]   (float64)
+
+x, y and z are addresses in bytes; xi, xk, yk and zi are the bytes from a row (or of x from a column) to the next.
+Columns of y and z lie side by side. Four rows of z by four columns are summed at once, in eight registers of two
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+Code = list[int]
+
+PARAMETERS = ("x", "y", "z", "m", "k", "n", "xi", "xk", "yk", "zi")
+INTEGERS = ("i", "j", "q", "at", "row0", "row1", "row2", "row3", "into")
+LOCALS = {name: number for number, name in enumerate((*PARAMETERS, *INTEGERS))}
+SUMS = {(row, half): len(LOCALS) + 2 * row + half for row in range(4) for half in range(2)}
+LEFT, FIRST, SECOND = (len(LOCALS) + len(SUMS) + number for number in range(3))
+SUM = SECOND + 1  # one number
+I32, F64, V128 = 0x7F, 0x7C, 0x7B
+NUMBER = 8  # bytes
+
+
+def unsigned(value: int) -> Code:
+    """Returns a number as LEB128."""
+    low, rest = value & 0x7F, value >> 7
+    return [low | 0x80, *unsigned(rest)] if rest else [low]
+
+
+def signed(value: int) -> Code:
+    """Returns a number with a sign as LEB128."""
+    low, rest = value & 0x7F, value >> 7
+    done = (rest == 0 and not low & 0x40) or (rest == -1 and low & 0x40)
+    return [low] if done else [low | 0x80, *signed(rest)]
+
+
+def get(name: str | int) -> Code:
+    return [0x20, *unsigned(LOCALS[name] if isinstance(name, str) else name)]
+
+
+def put(name: str | int, *value: Code) -> Code:
+    return [*joined(value), 0x21, *unsigned(LOCALS[name] if isinstance(name, str) else name)]
+
+
+def joined(parts: Iterable[Code]) -> Code:
+    return [byte for part in parts for byte in part]
+
+
+def whole(value: int) -> Code:
+    return [0x41, *signed(value)]
+
+
+def plus(one: Code, other: Code) -> Code:
+    return [*one, *other, 0x6A]
+
+
+def times(one: Code, other: Code) -> Code:
+    return [*one, *other, 0x6C]
+
+
+def step(name: str, by: Code) -> Code:
+    """Returns code that adds to a local."""
+    return put(name, plus(get(name), by))
+
+
+def while_at_most(name: str, ahead: int, most: str, *body: Code) -> Code:
+    """Returns a loop that runs while name + ahead <= most."""
+    leave = [*plus(get(name), whole(ahead)), *get(most), 0x4A, 0x0D, 1]  # i32.gt_s, br_if out of the block
+    return [0x02, 0x40, 0x03, 0x40, *leave, *joined(body), 0x0C, 0, 0x0B, 0x0B]
+
+
+def vector(*opcode: int) -> Code:
+    return [0xFD, *opcode]
+
+
+def at(address: Code, offset: int = 0) -> Code:
+    """Returns an address followed by what loads two numbers there."""
+    return [*address, *vector(0x00), 3, *unsigned(offset)]
+
+
+ADD, MULTIPLY = vector(0xF0, 0x01), vector(0xF2, 0x01)
+ZERO = vector(0x0C, *[0] * 16)
+
+
+def block(rows: int) -> Code:
+    """Returns code for some rows from i on, and four columns from j on."""
+    names = [f"row{row}" for row in range(rows)]
+    code = [put("row0", plus(get("x"), times(get("i"), get("xi"))))]
+    code += [put(name, plus(get(before), get("xi"))) for before, name in pairwise(names)]
+    code += [put("at", plus(get("y"), times(get("j"), whole(NUMBER))))]
+    code += [put(SUMS[row, half], ZERO) for row in range(rows) for half in range(2)]
+    inner = [put(FIRST, at(get("at"))), put(SECOND, at(get("at"), 2 * NUMBER))]
+    for row, name in enumerate(names):
+        inner += [put(LEFT, get(name), vector(0x0A), [3, 0])]  # v128.load64_splat
+        for half, right in enumerate((FIRST, SECOND)):
+            inner += [put(SUMS[row, half], get(SUMS[row, half]), get(LEFT), get(right), MULTIPLY, ADD)]
+        inner += [step(name, get("xk"))]
+    inner += [step("at", get("yk")), step("q", whole(1))]
+    code += [put("q", whole(0)), while_at_most("q", 1, "k", *inner)]
+    code += [put("into", plus(get("z"), plus(times(get("i"), get("zi")), times(get("j"), whole(NUMBER)))))]
+    for row in range(rows):
+        for half in range(2):
+            code += [get("into"), get(SUMS[row, half]), vector(0x0B), [3, *unsigned(2 * NUMBER * half)]]
+        code += [step("into", get("zi"))]
+    return joined(code)
+
+
+def single() -> Code:
+    """Returns code for the number in row i and column j."""
+    inner = [
+        put(SUM, get(SUM), get("row0"), [0x2B, 3, 0], get("at"), [0x2B, 3, 0, 0xA2, 0xA0]),
+        *(step("row0", get("xk")), step("at", get("yk")), step("q", whole(1))),
+    ]
+    code = [
+        put("row0", plus(get("x"), times(get("i"), get("xi")))),
+        put("at", plus(get("y"), times(get("j"), whole(NUMBER)))),
+        put(SUM, [0x44, *[0] * 8]),
+        put("q", whole(0)),
+        while_at_most("q", 1, "k", *inner),
+        plus(get("z"), plus(times(get("i"), get("zi")), times(get("j"), whole(NUMBER)))),
+        get(SUM),
+        [0x39, 3, 0],
+    ]
+    return joined(code)
+
+
+def section(number: int, *content: Sequence[int]) -> Code:
+    body = [byte for part in content for byte in part]
+    return [number, *unsigned(len(body)), *body]
+
+
+def named(name: str) -> Code:
+    return [len(name), *name.encode()]
+
+
+def module() -> bytes:
+    """Returns the module; it imports the memory `m` of `e`."""
+    body = [
+        put("j", whole(0)),
+        while_at_most(
+            "j", 4, "n",
+            put("i", whole(0)),
+            while_at_most("i", 4, "m", block(4), step("i", whole(4))),
+            while_at_most("i", 1, "m", block(1), step("i", whole(1))),
+            step("j", whole(4)),
+        ),
+        while_at_most(
+            "j", 1, "n",
+            put("i", whole(0)),
+            while_at_most("i", 1, "m", single(), step("i", whole(1))),
+            step("j", whole(1)),
+        ),
+    ]  # fmt: skip
+    kinds = [3, len(INTEGERS), I32, SUM - len(LOCALS), V128, 1, F64]
+    function = [*kinds, *joined(body), 0x0B]
+    return bytes([
+        *b"\0asm", 1, 0, 0, 0,
+        *section(1, [1, 0x60, len(PARAMETERS), *[I32] * len(PARAMETERS), 0]),
+        *section(2, [1], named("e"), named("m"), [2, 0, 1]),
+        *section(3, [1, 0]),
+        *section(7, [1], named("multiply"), [0, 0]),
+        *section(10, [1], unsigned(len(function)), function),
+    ])  # fmt: skip
