@@ -36,9 +36,8 @@ def trials_at_once(run: ClusterRun) -> int:
 
 def layer_of(run: ClusterRun, samples: ClusterSamples) -> Layer:
     """Binds a run's experts to samples."""
-    model, like = run.model, samples.strengths
-    a = torch.as_tensor(signs(model), device=like.device, dtype=like.dtype)
-    return Layer(samples, model.activation, a, model.biases, run.signal_basis)
+    model = run.model
+    return Layer(samples, model.activation, signs(model).to(samples.strengths), model.biases, run.signal_basis)
 
 
 class ClusterLearner(training.Learner):

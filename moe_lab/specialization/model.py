@@ -177,9 +177,9 @@ class HasFilters(Protocol):
     def two_signs(self) -> bool: ...
 
 
-def signs(model: HasFilters) -> np.ndarray:
-    """Returns (J,) a_j, the sign of each filter."""
-    a = np.ones(model.filters)
+def signs(model: HasFilters) -> Float[Tensor, " J"]:
+    """Returns a_j, the sign of each filter."""
+    a = torch.ones(model.filters, dtype=torch.float64)
     if model.two_signs:
         a[model.filters // 2 :] = -1
     return a

@@ -175,7 +175,7 @@ def predicted_clusters(run: ClusterRun, trials: Sequence[int]) -> Int[np.ndarray
     d = run.task.dimension
     signals = run.task.signals(trials, run.seed).numpy()[:, : run.task.clusters]
     filters = initial_experts(trials, run.seed, model, d)[..., :d].numpy()
-    products = np.einsum("tmjd,tkd->tmjk", filters, signals) * models.signs(model)[:, None]
+    products = np.einsum("tmjd,tkd->tmjk", filters, signals) * models.signs(model).numpy()[:, None]
     return np.asarray(products.max(axis=2).argmax(axis=-1))
 
 

@@ -27,6 +27,7 @@ from moe_lab_widgets.engine.knobs import LabKnob, on_gpu, record_count, time_lim
 from moe_lab_widgets.engine.own import records_of
 from moe_lab_widgets.engine.record import ONLY, Record, dataset, side_by_side
 from moe_lab_widgets.engine.story import Story
+from moe_lab_widgets.live.declare import LivePage
 
 if TYPE_CHECKING:
     import xarray
@@ -49,6 +50,7 @@ class Declaration:
       check: raises a ValueError where values do not fit together.
       check_view: the same for values of view-only knobs.
       training: what trains the runs, by which a page can record them.
+      page: how the Lab is recorded for a page without Python.
       begin: begins a run, given its Config and a dict that lasts as long as the Lab.
       steps: returns the steps of a whole run.
       work: returns the numbers that a step touches, by which "auto" chooses a GPU.
@@ -66,6 +68,7 @@ class Declaration:
     train: Callable[..., Iterable[Any]] | None = None
     runs: Callable[[Values], Mapping[str, RunConfig]] | None = None
     training: type[Training[Any]] | None = None
+    page: LivePage | None = None
     begin: Callable[[RunConfig, dict[str, Any]], Iterator[Any]] | None = None
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     panels: Sequence[Panel] = ()

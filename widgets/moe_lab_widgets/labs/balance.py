@@ -34,6 +34,7 @@ from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.balance_stories import STORIES
+from moe_lab_widgets.live.declare import LivePage
 
 NONE: str = BALANCINGS[0]
 NAMES = {"none": "none", "switch": "Switch loss", "importance": "importance", "z-loss": "z-loss", "bias": "bias"}
@@ -252,12 +253,27 @@ PANELS = (
     ),
 )  # fmt: skip
 
+LIVE = LivePage(
+    numbers={
+        "experts": (7, 5, 6, 9), "clusters": (3, 4, 5, 6), "samples": (21, 22, 25, 30), "trials": (3, 4, 5, 2),
+        "filters": (4, 6, 8, 2), "experts_per_sample": (2, 3, 4, 3), "strength": (0.1, 0.03, 0.3, 1.0),
+        "lead": (4.0, 2.0, 1.0, 0.5), "router_noise": (1.0, 0.5, 0.25, 2.0), "steps": (400, 300, 200, 100),
+        "router_learning_rate": (10.0, 8.0, 5.0, 3.0),
+    },
+    choices={"experts_per_sample": ((1, 1), (2, 4)), "expert_steps": STEPS, "activation": ("linear", "cubic")},
+    fixed={"shared": 0, "imbalance": 1.0},
+    missing=("Other activations, shared experts and clusters of different sizes need Python.",),
+    restricted=(("experts_per_sample", "experts"),),
+)  # fmt: skip
+"""How the Lab is recorded for a page."""
+
 BalanceLab = lab(
     "Balance and collapse",
     name="BalanceLab",
     about="Five mixtures on the same samples from the same start: without balancing, with three losses, with a bias.",
     knobs=KNOBS,
     runs=runs,
+    page=LIVE,
     training=ClusterTraining,
     records=40,
     seconds=seconds,

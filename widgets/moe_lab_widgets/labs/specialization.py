@@ -35,6 +35,7 @@ from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.specialization_stories import STORIES
+from moe_lab_widgets.live.declare import LivePage
 
 FIRST_FILTERS = 8e-4
 """sigma_0: first filters so small that one can watch the clusters being divided (from .01 it is done in 10 steps)."""
@@ -300,11 +301,27 @@ def _failure(now: MarkRecord, clusters: Tensor, experts: Tensor) -> Words:
     return say(lost, fallen, now.values.number("trials"), when=fallen > 0, instead=few)
 
 
+LIVE = LivePage(
+    numbers={
+        "experts": (5, 6, 7, 9), "clusters": (3, 4, 5, 6), "samples": (21, 22, 25, 30), "trials": (3, 4, 5, 2),
+        "filters": (4, 6, 8, 2), "patches": (5, 6, 7, 9), "dimension": (20, 22, 25, 31), "noise": (1.0, 1.5, 2.5, 0.75),
+        "gamma": (2.0, 1.0, 3.0, 4.0), "router_learning_rate": (10.0, 8.0, 5.0, 3.0),
+        "router_noise": (1.0, 0.5, 0.25, 2.0), "load_balancing": (0.01, 0.02, 0.05, 0.1),
+        "learning_rate": (0.01, 0.02, 0.03, 0.005), "steps": (400, 300, 200, 100),
+    },
+    choices={"activation": ("cubic", "linear", "relu")},
+    missing=("Other activations need Python.",),
+    restricted=(("clusters", "dimension"),),
+)  # fmt: skip
+"""How the Lab is recorded for a page."""
+
 SpecializationLab = lab(
     "Specialisation",
     name="SpecializationLab",
+    about="Cubic experts divide the clusters among them; linear experts, on the same samples, share them all.",
     knobs=KNOBS,
     runs=runs,
+    page=LIVE,
     training=ClusterTraining,
     seconds=seconds,
     measures={"test_accuracy": "", "dispatch_entropy": "entropy"},

@@ -12,17 +12,47 @@ import math
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
-Operation = list[Any]
-"""[name, arguments, named arguments, places of the results]"""
 Place = dict[str, Any]
 """{"buffer", "offset", "sizes", "strides"}"""
+
+
+class Operation(NamedTuple):
+    """One operation.
+
+    Attributes:
+      name: as torch's dispatcher has it.
+      arguments, named: places, numbers, words, None, and lists of them.
+      results: where its results are.
+      reads: the places among its arguments.
+    """
+
+    name: str
+    arguments: list[Any]
+    named: dict[str, Any]
+    results: list[Place]
+    reads: list[Place]
+
+    @property
+    def told(self) -> list[Any]:
+        """What a document has of it."""
+        return [self.name, self.arguments, self.named, self.results]
+
+    @property
+    def buffers(self) -> set[int]:
+        """The numbers of all buffers that it reads or writes."""
+        return {place["buffer"] for place in (*self.reads, *self.results)}
+
+    @property
+    def written(self) -> set[int]:
+        """The numbers of the buffers that it writes."""
+        return {place["buffer"] for place in self.results}
+
 
 ABOUT_MEMORY = ("layout", "device", "pin_memory", "memory_format", "non_blocking", "dtype")
 """Named arguments that say where numbers lie, not what they are; a place's buffer knows its dtype."""
@@ -96,22 +126,24 @@ class OperationRecorder(TorchDispatchMode):
         kwargs = kwargs or {}
         if str(func) in READS:
             raise NotRecordedError(f"{func} reads a number, which a page has to decide anew{_where()}")
-        arguments = self._argument(args)
-        named = {name: self._argument(one) for name, one in kwargs.items() if name not in ABOUT_MEMORY}
-        given = {one.untyped_storage()._cdata for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)}
+        reads: list[Place] = []
+        arguments = self._argument(args, reads)
+        named = {name: self._argument(one, reads) for name, one in kwargs.items() if name not in ABOUT_MEMORY}
+        given = {one.untyped_storage()._cdata for one in _tensors((args, tuple(kwargs.values())))}
         made = func(*args, **kwargs)
-        results: list[Tensor] = [one for one in tree_leaves(made) if isinstance(one, Tensor)]
+        results = list(_tensors(made))
         writes = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.arguments)
         if writes or not all(one.untyped_storage()._cdata in given for one in results):  # else it is a view
             places = [self.place(one, result=one.untyped_storage()._cdata not in given) for one in results]
-            self._operations.append([str(func).removeprefix("aten."), arguments, named, places])
+            self._operations.append(Operation(str(func).removeprefix("aten."), arguments, named, places, reads))
         return made
 
-    def _argument(self, value: Any) -> Any:
+    def _argument(self, value: Any, reads: list[Place]) -> Any:
         if isinstance(value, Tensor):
-            return self.place(value)
+            reads.append(self.place(value))
+            return reads[-1]
         if isinstance(value, (list, tuple)):
-            return [self._argument(one) for one in value]
+            return [self._argument(one, reads) for one in value]
         if isinstance(value, torch.dtype):
             return str(value).removeprefix("torch.")
         if isinstance(value, float):
@@ -127,6 +159,15 @@ def _where() -> str:
         if "/moe_lab" in frame.filename and "/live/" not in frame.filename:
             return f": in {frame.filename}, line {frame.lineno} ({frame.line})"
     return ""
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """Yields the tensors in a nest of lists and tuples."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _tensors(one)
 
 
 def number_in_json(value: float) -> float | str:
@@ -164,8 +205,8 @@ def needed(programs: dict[str, list[Operation]], order: Sequence[str], results: 
     live, kept = set(results), {name: set[int]() for name in programs}
     for name in reversed(order):
         for number in reversed(range(len(programs[name]))):
-            _, arguments, named, places = programs[name][number]
-            if buffers_in(places) & live:
+            one = programs[name][number]
+            if one.written & live:
                 kept[name].add(number)
-                live |= buffers_in(arguments, named)
+                live |= {place["buffer"] for place in one.reads}
     return {name: [one for number, one in enumerate(some) if number in kept[name]] for name, some in programs.items()}

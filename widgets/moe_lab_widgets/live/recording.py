@@ -260,8 +260,8 @@ def _tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Doc
         results.append(document["measured"])
     kinds = ("begin", "step", "step", "whole", "measure", "furniture", "marks")
     order = [name for kind in kinds for name in programs if name.partition("/")[0] == kind]
-    programs = document["programs"] = needed(programs, order, buffers_in(*results))
-    used = buffers_in(list(programs.values()), *results)
+    programs = needed(programs, order, buffers_in(*results))
+    used = buffers_in(*results).union(*(one.buffers for some in programs.values() for one in some))
     document["measured"] = {
         run: {name: place for name, place in some.items() if place["buffer"] in used}
         for run, some in document["measured"].items()
@@ -269,12 +269,17 @@ def _tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Doc
     for name in ("draws", "stepDraws", "history"):
         document[name] = [one for one in document[name] if one["place"]["buffer"] in used]
     document["values"] = {name: place for name, place in document["values"].items() if place["buffer"] in used}
-    numbers = {old: new for new, old in enumerate(sorted(buffers_in(document)))}
-    seen = set[int]()
-    for place in _every_place(document):
-        if id(place) not in seen:
-            seen.add(id(place))
-            place["buffer"] = numbers[place["buffer"]]
+    # in an order in which programs that several recordings have alike get the same numbers
+    names = ("values", "first", "ended", "steps", "history", "measured", "state", "pictures", "draws", "stepDraws")
+    every = [place for name in names for place in places_in(document[name])]
+    for kind in reversed(dict.fromkeys(kinds)):
+        for name, some in programs.items():
+            if name.partition("/")[0] == kind:
+                every += [place for one in some for place in (*one.reads, *one.results)]
+    numbers = {old: new for new, old in enumerate(dict.fromkeys(place["buffer"] for place in every))}
+    for place in {id(place): place for place in every}.values():
+        place["buffer"] = numbers[place["buffer"]]
+    document["programs"] = {name: [one.told for one in some] for name, some in programs.items()}
     document["buffers"] = [[LETTERS[recorder.buffers[old][0]], recorder.buffers[old][1]] for old in numbers]
     document["constants"] = {
         str(numbers[old]): _constant(values) for old, values in recorder.constants.items() if old in numbers
@@ -282,34 +287,35 @@ def _tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Doc
     return document
 
 
-def _every_place(document: Document) -> Iterable[Place]:
-    return list(places_in(document))
-
-
 def _shared(programs: dict[str, list[Operation]], document: Document) -> None:
     """Removes operations of `begin` that an earlier run has done on the same buffers, all of which are written once."""
     writers: dict[int, int] = {}
-    for operations in programs.values():
-        for one in operations:
-            for buffer in buffers_in(one[3]):
+    for some in programs.values():
+        for one in some:
+            for buffer in one.written:
                 writers[buffer] = writers.get(buffer, 0) + 1
-    known: dict[str, list[Place]] = {}
+    known: dict[str, Operation] = {}
     instead: dict[int, int] = {}
-    for name, operations in programs.items():
+
+    def move(places: Iterable[Place]) -> None:
+        for place in places:
+            place["buffer"] = instead.get(place["buffer"], place["buffer"])
+
+    for name, some in programs.items():
         kept = []
-        for one in operations:
-            for place in _every_place({"one": one}):
-                place["buffer"] = instead.get(place["buffer"], place["buffer"])
-            if name.startswith("begin/") and all(writers.get(buffer, 0) < 2 for buffer in buffers_in(one)):
-                before = known.setdefault(json.dumps(one[:3]), one[3])
-                if before is not one[3]:
-                    instead |= {new["buffer"]: old["buffer"] for new, old in zip(one[3], before, strict=True)}
+        for one in some:
+            move(one.reads)
+            move(one.results)
+            if name.startswith("begin/") and all(writers.get(buffer, 0) < 2 for buffer in one.buffers):
+                before = known.setdefault(json.dumps(one.told[:3]), one)
+                if before is not one:
+                    pairs = zip(one.results, before.results, strict=True)
+                    instead.update({new["buffer"]: old["buffer"] for new, old in pairs})
                     continue
             kept.append(one)
         programs[name] = kept
     for name in ("measured", "state", "pictures", "history"):
-        for place in _every_place({"one": document[name]}):
-            place["buffer"] = instead.get(place["buffer"], place["buffer"])
+        move(places_in(document[name]))
 
 
 def _constant(values: Tensor) -> Any:

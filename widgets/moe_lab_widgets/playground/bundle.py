@@ -8,7 +8,7 @@ differ. The engine is one function, `moeEngine`, whose source a worker can be gi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -64,7 +64,7 @@ def page(lab: str, site: str | None = None) -> str:
     if first is None or _CHARSET.search(html) is None:
         raise RuntimeError(f"{FILES[lab]} must have a charset, and name its first module in a <script>")
     engine = f"function moeEngine(post) {{\n{modules.bundled(ENGINE)}return new Engine(post);\n}}"
-    script = _in_script(f'"use strict";\n{engine}\n(() => {{\n{modules.bundled(first[1], INSIDE)}tellHeight();\n}})();')
+    script = in_script(f'"use strict";\n{engine}\n(() => {{\n{modules.bundled(first[1], INSIDE)}tellHeight();\n}})();')
     policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     html = _CHARSET.sub(lambda found: f"{found[0]}\n{policy}", html)
     plain = " ".join(f'<a href="{escape(one["address"])}">{escape(one["words"])}</a>' for one in links(lab, site))
@@ -112,20 +112,25 @@ def _text(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
-def _in_script(code: str) -> str:
+def in_script(code: str) -> str:
     """Returns code in which no string ends the script that it stands in, or begins a comment of HTML."""
     return re.sub(r"<(?=/script|!--)", r"\\x3C", code, flags=re.IGNORECASE)
 
 
 class Modules:
-    """The modules of the folder, and generated ones by name."""
+    """The modules of some folders, by default this one, and generated ones by name."""
 
-    def __init__(self, generated: Mapping[str, str]) -> None:
+    def __init__(self, generated: Mapping[str, str], folders: Sequence[Path] = (HERE,)) -> None:
         self._generated = {name.removesuffix(".js"): text for name, text in generated.items()}
+        self._folders = folders
+
+    def text(self, file: str) -> str:
+        """Returns the text of a file, of the first folder that has it."""
+        return next(folder / file for folder in self._folders if (folder / file).exists()).read_text(encoding="utf-8")
 
     def source(self, name: str) -> str:
         """Returns a module as it was written or generated."""
-        return self._generated[name] if name in self._generated else _text(f"{name}.js")
+        return self._generated[name] if name in self._generated else self.text(f"{name}.js")
 
     def needed(self, *names: str) -> list[str]:
         """Returns the names of modules and of all that they import, each after those that it imports itself."""

@@ -155,15 +155,16 @@ def knob_of(knob: LabKnob, knobs: Sequence[LabKnob]) -> dict[str, Any]:
 
 
 def _when(knob: LabKnob, knobs: Sequence[LabKnob]) -> dict[str, Any] | None:
-    """Returns of which choices of another knob a knob needs one, None where it always applies."""
+    """Returns of which values of another knob a knob needs one, None where it always applies."""
     if knob.enabled_when is None:
         return None
     defaults = {one.name: one.default for one in knobs}
     for other in knobs:
-        applies = [choice for choice in other.choices or () if knob.enabled_when({**defaults, other.name: choice})]
-        if applies and len(applies) < len(other.choices or ()):
+        every = offered(other)
+        applies = [value for value in every if knob.enabled_when({**defaults, other.name: value})]
+        if applies and len(applies) < len(every):
             return {"knob": other.name, "is": applies}
-    raise ValueError(f"a knob of the playground must depend on the choices of one other knob: got {knob.name}")
+    raise ValueError(f"a knob of the playground must depend on the values of one other knob: got {knob.name}")
 
 
 def offered(knob: LabKnob) -> list[Any]:

@@ -1,0 +1,30 @@
+"""What a page without Python has of a Lab."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class LivePage:
+    """How a Lab is recorded for a page.
+
+    A knob of `numbers` may take any value there. One of `choices` decides which operations there are, so that the Lab
+    is recorded for each of its choices: a value, or a range (low, high) of values that have the same operations.
+
+    Attributes:
+      numbers: the values at which a knob is recorded: where all are at first, two more for it alone, and one for the
+        checks. Sizes of 1 and factors of 0 are no good: what torch leaves out there is not recorded.
+      choices: choices by knob.
+      fixed: knobs that the page does not have, with their values.
+      missing: what the page lacks, as sentences.
+      restricted: pairs of knobs of which the second decides how far the first may go.
+    """
+
+    numbers: Mapping[str, tuple[float, float, float, float]]
+    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    missing: Sequence[str] = ()
+    restricted: Sequence[tuple[str, str]] = ()

@@ -1,0 +1,109 @@
+"""All that a page has of a Lab, as one JSON document: recordings for every choice, knobs, stories and words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import product
+from typing import Any
+
+from moe_lab.core.errors import InputError
+from moe_lab_widgets.engine.board import SEED_TIP
+from moe_lab_widgets.live.declare import LivePage
+from moe_lab_widgets.live.recording import recorded
+from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
+from moe_lab_widgets.playground.declared import Pair, colours, complete, knob_of, rule_of
+
+
+@cache
+def document(kind: Any) -> str:
+    """Returns the JSON document of a Lab.
+
+    Raises:
+      ValueError: the Lab has no page.
+      NotRecordedError: something cannot be repeated by a page.
+    """
+    page = page_of(kind)
+    packer = Packer()
+    variants = [{"when": when, "recorded": packer.packed(_variant(kind, page, when))} for when in _whens(page)]
+    return in_json({"lab": _about(kind, page), "theme": colours(), "variants": variants, **packer.lists})
+
+
+def page_of(kind: Any) -> LivePage:
+    """Returns how a Lab is recorded.
+
+    Raises:
+      ValueError: it is not.
+    """
+    page: LivePage | None = kind.declaration.page
+    if page is None:
+        raise InputError(
+            f"a Lab must be made of marks, and say how it is recorded, to have a page: got {kind.__name__}"
+        )
+    return page
+
+
+def _whens(page: LivePage) -> Iterator[dict[str, Any]]:
+    """Yields what distinguishes the recordings: a choice of each knob that has some."""
+    for some in product(*page.choices.values()):
+        yield dict(zip(page.choices, some, strict=True))
+
+
+def _variant(kind: Any, page: LivePage, when: Mapping[str, Any]) -> Any:
+    """Records a Lab for one of its choices of each."""
+    ranges = {name: choice for name, choice in when.items() if isinstance(choice, tuple)}
+    ones = {name: choice[0] for name, choice in ranges.items() if choice[0] == choice[1]}
+    fixed = {**_defaults(kind), **page.fixed, **when, **ones}
+    knobs = [Fitted(name, values) for name, values in page.numbers.items() if name not in ones]
+    views = {knob.name: knob.choices for knob in kind.knobs if knob.view_only}
+    return template(lambda values: recorded(kind, values, views), knobs, fixed)
+
+
+def _defaults(kind: Any) -> dict[str, Any]:
+    return {**{knob.name: knob.default for knob in kind.knobs}, "seed": 0}
+
+
+def _about(kind: Any, page: LivePage) -> dict[str, Any]:
+    """Returns what a page shows of a Lab besides its pictures."""
+    declaration = kind.declaration
+    knobs = [knob for knob in kind.knobs if knob.name not in page.fixed]
+    offered = {
+        name: [choice for choice in some if not isinstance(choice, tuple)] for name, some in page.choices.items()
+    }
+    told = [{**knob_of(knob, kind.knobs), "view": knob.view_only} for knob in knobs]
+    for one in told:
+        if offered.get(one["name"]):
+            one["choices"] = offered[one["name"]]
+    stories = [
+        {"name": story.name, "values": values, "see": story.what_to_see}
+        for story in kind.stories
+        if _within(values := complete(kind, {**_defaults(kind), **story.values}), page, told)
+    ]
+    return {
+        "name": kind.__name__,
+        "title": kind.title,
+        "knobs": told,
+        "fixed": dict(page.fixed),
+        "defaults": _defaults(kind),
+        "rules": [rule for pair in page.restricted if (rule := rule_of(kind, Pair(*pair))) is not None],
+        "stories": stories,
+        "panels": [_panel(panel) for panel in declaration.panels],
+        "records": declaration.records,
+        "missing": list(page.missing),
+        "tipSeed": SEED_TIP,
+        "diverged": {name: declaration.diverged(name, "{trials}") if callable(declaration.diverged)
+                     else declaration.diverged.replace("{name}", name) for name in declaration.runs(_defaults(kind))},
+    }  # fmt: skip
+
+
+def _within(values: Mapping[str, Any], page: LivePage, knobs: list[dict[str, Any]]) -> bool:
+    """Whether a page can take the values of a story."""
+    choices = {one["name"]: one["choices"] for one in knobs if one.get("choices")}
+    return all(values[name] == value for name, value in page.fixed.items()) and all(
+        values[name] in some for name, some in choices.items()
+    )
+
+
+def _panel(panel: Any) -> dict[str, Any]:
+    names = ("title", "width", "margins", "columns", "gap")
+    return {**{name: getattr(panel, name) for name in names}, "rows": list(panel.heights)}

@@ -1,0 +1,338 @@
+/** The page of a recorded Lab: asks a session for the run that the knobs say, and shows what has come of it. */
+
+import { drawPanel, namesOf } from "./canvas.js";
+import { tellHeight } from "./inside.js";
+import { Board, element, find, fromAddress, toAddress, toPython } from "./knobs.js";
+import { connected } from "./workers.js";
+import { written } from "./written.js";
+
+/** @typedef {{ step: number, ended: boolean, pictures: Record<string, { panels: any[][][], sentence: any }>,
+ *   diverged: Record<string, number[]> }} Drawn */
+
+const NEEDED = ["WebAssembly", "ResizeObserver"];
+const CALM = matchMedia("(prefers-reduced-motion: reduce)").matches;
+const ICONS = { play: "M3 1.5v13l11-6.5z", pause: "M3 1.5h3.6v13H3zM9.4 1.5H13v13H9.4z" };
+/** The height of a picture at scale 1, and of what should be seen beside it. */
+const HIGH = 418;
+const AROUND = 350;
+const TIP = "Point at a cell, a curve or a mark to read it.";
+
+const recorded = find("recorded").textContent;
+/** @type {import("./knobs.js").Lab} */
+const lab = JSON.parse(recorded).lab;
+const view = {
+  /** @type {Record<string, any>} */
+  furniture: {},
+  /** @type {Drawn[]} */
+  records: [],
+  shown: 0,
+  playing: !CALM,
+  id: 0,
+  story: -1,
+  focus: -1,
+  failed: "",
+  /** @type {string[]} */
+  said: [],
+  /** @type {any[][][] | null} curves of a pinned run, for each of the axes of each panel */
+  pinned: null,
+};
+/** @type {{ canvas: HTMLCanvasElement, note: HTMLElement, spots: import("./canvas.js").Spot[] }[]} */
+const figures = [];
+/** @type {(message: any) => void} */
+let tell = () => {};
+/** @type {Board} */
+let board;
+let waiting = false;
+
+const isLatest = () => view.shown === view.records.length - 1;
+
+/** The name of the picture that the knobs that are only viewed ask for. */
+function pictureName() {
+  const knob = lab.knobs.find((one) => one.view);
+  return knob ? `/${board.values[knob.name]}` : "";
+}
+
+/** Begins the run that the knobs say. */
+function begin() {
+  const { values } = board;
+  view.records = [];
+  view.shown = 0;
+  view.failed = "";
+  view.id += 1;
+  tell({ type: "begin", id: view.id, values, every: Math.max(1, Math.round(values.steps / lab.records)), playing: view.playing });
+  history.replaceState(null, "", toAddress(lab, values));
+  find("python").textContent = toPython(lab, values);
+}
+
+/** @param {any} message of the session */
+function hear(message) {
+  if (message.id !== view.id) return;
+  if (message.type === "begun") view.furniture = message.furniture;
+  else if (message.type === "failed") view.failed = `The run stopped: ${message.words}`;
+  else {
+    const follows = isLatest() || !view.records.length;
+    view.records.push(message);
+    if (follows) view.shown = view.records.length - 1;
+    if (message.ended) view.playing = false;
+  }
+  draw();
+}
+
+/** Draws at the next frame of the screen. */
+function draw() {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => {
+    waiting = false;
+    if (view.records.length) paint();
+    else find("alarm").textContent = view.failed;
+  });
+}
+
+/** How much larger than in a notebook the picture is: as large as the window has room for it. */
+function scaleOf() {
+  const whole = lab.panels.reduce((sum, { width }) => sum + width, 0);
+  return Math.max(1, Math.min(find("panels").clientWidth / (whole + 40), (innerHeight - AROUND) / HIGH));
+}
+
+/** Shows the record on show. */
+function paint() {
+  const { records, shown, playing } = view;
+  const now = records[shown];
+  const last = records[records.length - 1];
+  const name = pictureName();
+  const picture = now.pictures[name];
+  const furniture = view.furniture[name];
+  const scale = scaleOf();
+  figures.forEach((figure, place) => {
+    const { note, axes } = furniture[place];
+    figure.note.textContent = written(note);
+    const pinned = view.pinned?.[place] ?? [];
+    figure.spots = drawPanel(figure.canvas, lab.panels[place], axes, picture.panels[place], pinned, view.focus, scale);
+    const ends = picture.panels[place].flat().filter((one) => one.mark === "Ends");
+    const told = ends.flatMap((one) => one.words.map((/** @type {any} */ words) => written(words).replace("\n", " ")));
+    figure.canvas.setAttribute("aria-label", [lab.panels[place].title, ...told].join(". "));
+  });
+  const sentence = written(picture.sentence);
+  const { steps } = board.values;
+  find("caption").textContent = sentence;
+  find("at").textContent = `${now.step} of ${steps}`;
+  const expected = Math.ceil(steps / (records[1]?.step || steps));
+  find("scrub").max = String(last.ended ? records.length - 1 : Math.max(records.length - 1, expected));
+  find("scrub").value = String(shown);
+  find("scrub").setAttribute("aria-valuetext", `step ${now.step} of ${steps}`);
+  find("play").querySelector("path").setAttribute("d", playing ? ICONS.pause : ICONS.play);
+  find("play").querySelector("span").textContent = playing ? "Pause" : last.ended ? "Replay" : "Play";
+  find("step").disabled = last.ended && isLatest();
+  find("pin").disabled = records.length < 2 && !view.pinned;
+  const see = last.ended && view.story >= 0 ? lab.stories[view.story].see : "";
+  find("see").textContent = [...view.said, see].filter(Boolean).join(" ");
+  find("alarm").textContent = view.failed || divergedWords(now);
+  if (!playing && find("told").textContent !== sentence) find("told").textContent = sentence;
+  if (find("numbers").open) fillTables(furniture, picture);
+}
+
+/** Which trials have diverged, in the Lab's words. @param {Drawn} now */
+function divergedWords(now) {
+  return Object.entries(now.diverged)
+    .map(([run, which]) => {
+      const numbers = which.flatMap((lost, trial) => (lost ? [trial + 1] : []));
+      if (!numbers.length) return "";
+      return lab.diverged[run].replace("{trials}", `trial${numbers.length > 1 ? "s" : ""} ${numbers.join(", ")}`);
+    })
+    .filter(Boolean)
+    .join(" ");
+}
+
+/** Writes every table of cells, and the ends of curves, as tables of words. @param {any[]} furniture @param {any} picture */
+function fillTables(furniture, picture) {
+  const made = lab.panels.flatMap((panel, place) =>
+    picture.panels[place].flatMap((/** @type {any[]} */ marks, /** @type {number} */ own) => {
+      const table = furniture[place].axes[own].find((/** @type {any} */ one) => one.mark === "Table");
+      const title = furniture[place].axes[own].find((/** @type {any} */ one) => one.mark === "Title" || one.mark === "Note");
+      const name = [panel.title, written(title?.words)].filter(Boolean).join(", ");
+      return marks.flatMap((one) => {
+        if (one.mark === "Cells") return [tableOf(name, table, one)];
+        if (one.mark === "Ends") return [listOf(name, one)];
+        return [];
+      });
+    }),
+  );
+  find("tables").replaceChildren(...made);
+}
+
+/** @param {string} name @param {any} table @param {any} cells */
+function tableOf(name, table, cells) {
+  const [rows, columns] = cells.numbers.sizes;
+  const heads = table.heads ? table.heads.map(written) : namesOf(table.columns, columns);
+  const made = element("table");
+  made.append(element("caption", { textContent: name }));
+  const head = made.createTHead().insertRow();
+  head.append(element("td"), ...heads.map((/** @type {string} */ words) => element("th", { scope: "col", textContent: words })));
+  const body = made.createTBody();
+  namesOf(table.rows, rows).forEach((words, row) => {
+    const line = body.insertRow();
+    line.append(element("th", { scope: "row", textContent: words }));
+    for (let column = 0; column < columns; column++) {
+      const numbers = [cells.numbers.data[row * columns + column]];
+      line.insertCell().textContent = written({ text: cells.forms[column % cells.forms.length], numbers });
+    }
+  });
+  return made;
+}
+
+/** @param {string} name @param {any} ends */
+function listOf(name, ends) {
+  const made = element("table");
+  made.append(element("caption", { textContent: name }));
+  const row = made.createTBody().insertRow();
+  for (const words of ends.words) row.insertCell().textContent = written(words).replace("\n", " ");
+  return made;
+}
+
+// ---- what a visitor does ----
+
+/** @param {boolean} playing */
+function play(playing) {
+  view.playing = playing;
+  if (playing && view.records[view.records.length - 1]?.ended) begin();
+  else {
+    if (playing) view.shown = view.records.length - 1;
+    tell({ type: "play", playing });
+  }
+  draw();
+}
+
+/** Shows the next record, which may have to be made first. */
+function step() {
+  view.playing = false;
+  tell({ type: "play", playing: false });
+  if (isLatest()) tell({ type: "step" });
+  else view.shown += 1;
+  draw();
+}
+
+/** @param {number} number of the story, or -1 */
+function tellStory(number) {
+  view.story = number;
+  view.said = board.put(number < 0 ? board.wanted : { ...lab.stories[number].values });
+  view.playing = true;
+  begin();
+}
+
+/** Takes a knob that was moved: another run, or another view of this one. @param {string[]} said @param {string} name */
+function moved(said, name) {
+  view.said = said;
+  if (lab.knobs.find((knob) => knob.name === name)?.view) {
+    history.replaceState(null, "", toAddress(lab, board.values));
+    find("python").textContent = toPython(lab, board.values);
+    draw();
+    return;
+  }
+  view.story = -1;
+  find("story").value = "-1";
+  view.playing = !CALM || view.playing;
+  begin();
+}
+
+/** Keeps the curves on show, dotted, or lets them go. */
+function pin() {
+  const { panels } = view.records[view.shown].pictures[pictureName()];
+  view.pinned = view.pinned
+    ? null
+    : panels.map((axes) => axes.map((marks) => marks.filter((/** @type {any} */ one) => one.mark === "Curves")));
+  find("pin").setAttribute("aria-pressed", String(Boolean(view.pinned)));
+  draw();
+}
+
+/** Reads what is under the pointer, and follows its expert in all panels.
+ * @param {(typeof figures)[0]} figure @param {number} x @param {number} y */
+function look(figure, x, y) {
+  const inside = (/** @type {import("./canvas.js").Spot} */ { box }) =>
+    x >= box.left && x <= box.left + box.width && y >= box.top && y <= box.top + box.height;
+  const spot = figure.spots.filter(inside).pop();
+  find("tip").textContent = spot?.words ?? TIP;
+  if ((spot?.thing ?? -1) === view.focus) return;
+  view.focus = spot?.thing ?? -1;
+  draw();
+}
+
+/** @param {number} place */
+function addFigure(place) {
+  const { title, width } = lab.panels[place];
+  const figure = element("figure");
+  const caption = element("figcaption");
+  const note = element("p");
+  const canvas = element("canvas");
+  caption.append(element("b", { textContent: String(place + 1) }), element("h2", { textContent: title }), note);
+  canvas.setAttribute("role", "img");
+  figure.style.flex = `${width} 1 ${Math.round(0.8 * width)}px`;
+  figure.append(caption, canvas);
+  find("panels").append(figure);
+  const own = { canvas, note, spots: [] };
+  figures.push(own);
+  for (const kind of /** @type {const} */ (["pointermove", "pointerdown"])) {
+    canvas.addEventListener(kind, ({ offsetX, offsetY }) => look(own, offsetX, offsetY));
+  }
+  canvas.addEventListener("pointerleave", () => look(own, -1, -1));
+}
+
+/** Opens the run that the address asks for. */
+function openAddress() {
+  const { wanted, said } = fromAddress(lab, location.hash);
+  view.said = [...said, ...board.put(wanted)];
+  view.story = -1;
+  begin();
+}
+
+/** Lets the button copy the page's address. */
+function copiesLink() {
+  const button = find("link");
+  const words = button.textContent;
+  button.addEventListener("click", async () => {
+    const done = navigator.clipboard?.writeText(location.href) ?? Promise.reject();
+    button.textContent = await done.then(() => "Copied", () => "See address");
+    setTimeout(() => { button.textContent = words; }, 1500);
+  });
+}
+
+function open() {
+  if (!NEEDED.every((name) => name in window)) return;
+  find("old").hidden = true;
+  find("page").hidden = false;
+  find("title").textContent = lab.title;
+  find("missing").textContent = lab.missing.join(" ");
+  find("tip").textContent = TIP;
+  lab.panels.forEach((_, place) => addFigure(place));
+  find("story").append(new Option("(my own settings)", "-1"));
+  for (const [place, { name }] of lab.stories.entries()) find("story").append(new Option(name, String(place)));
+  find("settings").open = !matchMedia("(max-width: 700px)").matches;
+  board = new Board(lab, find("knobs"), find("others"), moved, (said) => {
+    view.said = [said];
+    draw();
+  });
+  tell = connected(hear);
+  tell({ type: "load", text: recorded });
+  tell({ type: "speed", pause: Number(find("speed").value) });
+  find("play").addEventListener("click", () => play(!view.playing));
+  find("step").addEventListener("click", step);
+  find("reset").addEventListener("click", () => {
+    view.playing = false;
+    begin();
+  });
+  find("scrub").addEventListener("input", () => {
+    view.shown = Math.min(Number(find("scrub").value), view.records.length - 1);
+    draw();
+  });
+  find("speed").addEventListener("change", () => tell({ type: "speed", pause: Number(find("speed").value) }));
+  find("story").addEventListener("change", () => tellStory(Number(find("story").value)));
+  find("pin").addEventListener("click", pin);
+  find("numbers").addEventListener("toggle", draw);
+  addEventListener("hashchange", openAddress);
+  copiesLink();
+  new ResizeObserver(draw).observe(find("panels"));
+  tellHeight();
+  openAddress();
+}
+
+open();

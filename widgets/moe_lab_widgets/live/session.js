@@ -1,0 +1,104 @@
+/** Trains for a page, in a worker or beside it: takes messages, and answers with records that can be drawn. */
+
+import { Run } from "./run.js";
+import { instantiate } from "./template.js";
+
+/** Milliseconds of steps after which a page may be heard again. */
+const AT_ONCE = 40;
+
+export class Session {
+  /** @param {(message: any) => void} post takes the answers */
+  constructor(post) {
+    this.post = post;
+    this.id = 0;
+    this.pause = 0;
+    this.playing = false;
+    this.timer = 0;
+    /** @type {Run | null} */
+    this.run = null;
+    /** @type {import("./template.js").Document | null} */
+    this.document = null;
+  }
+
+  /** @param {any} message */
+  receive(message) {
+    try {
+      if (message.type === "load") this.document = JSON.parse(message.text);
+      else if (message.type === "begin") this.begin(message);
+      else if (message.type === "step") this.toRecord();
+      else if (message.type === "speed") this.pause = message.pause;
+      if (message.type === "play" || message.type === "begin") this.play(message.playing);
+    } catch (error) {
+      this.playing = false;
+      this.post({ type: "failed", id: this.id, words: error instanceof Error ? error.message : String(error) });
+    }
+  }
+
+  /** @param {{ id: number, values: Record<string, any>, every: number }} message */
+  begin({ id, values, every }) {
+    this.id = id;
+    this.run = null;
+    if (!this.document) throw new Error("a page must load what was recorded before it begins");
+    const run = new Run(instantiate(this.document, values), values, { seed: values.seed, steps: values.steps, every });
+    const furniture = Object.fromEntries(
+      Object.keys(run.recorded.pictures).map((key) => [key, drawable(run, run.furniture(key))]),
+    );
+    this.run = run;
+    this.post({ type: "begun", id, furniture });
+    this.tell();
+  }
+
+  /** @param {boolean} playing */
+  play(playing) {
+    this.playing = playing;
+    clearTimeout(this.timer);
+    if (playing) this.go();
+  }
+
+  /** Takes steps until a record is due or a page should be heard, and goes on later. */
+  go() {
+    if (!this.run || this.run.ended || !this.playing) return;
+    const begun = performance.now();
+    let due = false;
+    try {
+      while (!due && performance.now() - begun < AT_ONCE) due = this.run.advance();
+      if (due) this.tell();
+    } catch (error) {
+      this.receive({ type: "failed", words: error });
+      return;
+    }
+    this.timer = setTimeout(() => this.go(), due ? this.pause : 0);
+  }
+
+  /** Takes steps until a record is due. */
+  toRecord() {
+    if (!this.run || this.run.ended) return;
+    while (!this.run.advance());
+    this.tell();
+  }
+
+  /** Posts the present record. */
+  tell() {
+    const run = /** @type {Run} */ (this.run);
+    const pictures = Object.fromEntries(
+      Object.keys(run.recorded.pictures).map((key) => {
+        const { panels, sentence } = run.picture(key);
+        return [key, drawable(run, { panels, sentence })];
+      }),
+    );
+    const diverged = Object.fromEntries(run.names.map((name) => [name, Array.from(run.diverged[name])]));
+    this.post({ type: "record", id: this.id, step: run.step, ended: run.ended, pictures, diverged });
+  }
+}
+
+/** Marks with their numbers in place of where they are: one number as it is, several as { sizes, data }.
+ * @param {Run} run @param {any} value @returns {any} */
+function drawable(run, value) {
+  if (Array.isArray(value)) return value.map((one) => drawable(run, one));
+  if (value === null || typeof value !== "object") return value;
+  if ("buffer" in value) {
+    const data = run.engine.read(value);
+    return value.sizes.length ? { sizes: value.sizes, data } : data[0];
+  }
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, drawable(run, one)]));
+}

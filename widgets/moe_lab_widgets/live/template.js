@@ -1,0 +1,53 @@
+/** Makes a recording for the values of the knobs out of a Lab's document (`template.py`). */
+
+/** @typedef {Record<string, any>} Values */
+/** @typedef {{ variants: { when: Values, recorded: any }[], formulas: [number | string, [string, number][]][][],
+ *   places: any[], programs: any[], lab: any, theme: any }} Document */
+
+/** The recording of the operations that some values need, with numbers in place of formulas.
+ * @param {Document} document @param {Values} values @returns {import("./run.js").Recorded} */
+export function instantiate(document, values) {
+  const variant = document.variants.find(({ when }) => Object.keys(when).every((name) => fits(when[name], values[name])));
+  if (!variant) throw new Error("a page has no recording for these values");
+  const numbers = document.formulas.map((terms) => evaluated(terms, values));
+  /** @param {any} value @returns {any} */
+  const filled = (value) => {
+    if (Array.isArray(value)) return value.map(filled);
+    if (value === null || typeof value !== "object") return value;
+    if ("f" in value) return numbers[value.f];
+    if ("p" in value) return places[value.p];
+    return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, filled(one)]));
+  };
+  /** @type {import("./engine.js").Place[]} */
+  const places = [];
+  for (const place of document.places) {
+    const [buffer, offset, sizes, strides] = filled(place);
+    places.push({ buffer, offset, sizes, strides: strides ?? inOrder(sizes) });
+  }
+  const recorded = filled({ ...variant.recorded, programs: {} });
+  for (const [name, number] of Object.entries(variant.recorded.programs)) {
+    recorded.programs[name] = filled(document.programs[/** @type {number} */ (number)]);
+  }
+  return recorded;
+}
+
+/** Whether a value is the one that was recorded, or within the range. @param {any} when @param {any} value */
+const fits = (when, value) => (Array.isArray(when) ? when[0] <= value && value <= when[1] : when === value);
+
+/** @param {[number | string, [string, number][]][]} terms @param {Values} values */
+function evaluated(terms, values) {
+  let total = 0;
+  for (const [factor, powers] of terms) {
+    let term = Number(factor);
+    for (const [name, power] of powers) {
+      const value = name.startsWith("log ") ? Math.log(values[name.slice(4)]) : values[name];
+      term *= power === 1 ? value : value ** power;
+    }
+    total += term;
+  }
+  const whole = Math.round(total);
+  return Math.abs(total - whole) < 1e-9 ? whole : total;
+}
+
+/** The strides of numbers that lie in order. @param {number[]} sizes */
+const inOrder = (sizes) => sizes.map((_, d) => sizes.slice(d + 1).reduce((product, size) => product * size, 1));

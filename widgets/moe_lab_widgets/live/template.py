@@ -1,0 +1,277 @@
+"""Makes one document for all values of some knobs out of recordings at a few of them.
+
+Two recordings differ in numbers alone: sizes, strides, offsets, and factors of operations. How each depends on the
+knobs is found from recordings in which one knob moves at a time, and checked on recordings in which all have moved: the
+checks must hold, or the Lab is refused.
+
+A number is a sum of terms; a term is a factor times powers of knobs and of their logarithms. A product of what is found
+knob by knob is tried, then a sum.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+from moe_lab_widgets.live.operations import NotRecordedError, number_in_json
+
+Powers = tuple[tuple[str, float], ...]
+"""A knob and its power, for each knob of a term; "log knob" for its logarithm."""
+Terms = dict[Powers, float]
+"""Factors of a sum's terms."""
+Record = Callable[[Mapping[str, Any]], Any]
+
+POWERS = (1.0, -1.0, 2.0, -0.5, 0.5, 3.0, -2.0)
+CLOSE = 1e-9
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A knob whose value is a number, and the values at which it is recorded.
+
+    Attributes:
+      values: where all knobs are at first, two more for it alone, and one for the checks.
+    """
+
+    name: str
+    values: tuple[float, float, float, float]
+
+    @property
+    def base(self) -> float:
+        return self.values[0]
+
+
+def template(record: Record, knobs: Sequence[Fitted], fixed: Mapping[str, Any]) -> Any:
+    """Returns a document in which a number that depends on the knobs is a formula: {"formula": [[factor, powers], ...]}.
+
+    Args:
+      record: records a document for the values of all knobs.
+      fixed: the values of all others.
+
+    Raises:
+      NotRecordedError: operations depend on a knob, or a number does in no way that is known.
+    """
+    start = {**fixed, **{one.name: one.base for one in knobs}}
+    names, documents = ["first"], [record(start)]
+    for knob in knobs:
+        for value in knob.values[1:3]:
+            names.append(f"{knob.name} = {value}")
+            documents.append(record({**start, knob.name: value}))
+    moved = [{**start, **{knob.name: knob.values[3] for knob in knobs}}]
+    for turn in (0, 1):
+        values = {knob.name: knob.values[1 + (place + turn) % 2] for place, knob in enumerate(knobs)}
+        moved.append({**start, **values})
+    names += ["all moved"] * len(moved)
+    documents += map(record, moved)
+
+    known: dict[tuple[float, ...], Terms | None] = {}
+
+    def fitted(path: str, values: list[float]) -> Any:
+        key = tuple(values)
+        if key not in known:
+            known[key] = _terms(knobs, values, moved)
+        terms = known[key]
+        if terms is None:
+            raise NotRecordedError(f"a number depends on the knobs in a way that is not known: {path} is {values}")
+        return {"formula": [[factor, [list(one) for one in powers]] for powers, factor in terms.items()]}
+
+    return _merged(documents, names, "", fitted)
+
+
+def _merged(values: list[Any], names: list[str], path: str, fitted: Callable[[str, list[float]], Any]) -> Any:
+    """Returns what documents have in common, with formulas for numbers that differ."""
+    first = values[0]
+    if isinstance(first, dict):
+        _same([list(one) for one in values], names, path)
+        return {name: _merged([one[name] for one in values], names, f"{path}.{name}", fitted) for name in first}
+    if isinstance(first, list):
+        _same([len(one) if isinstance(one, list) else one for one in values], names, path)
+        return [
+            _merged(list(own), names, f"{path}[{place}]", fitted) for place, own in enumerate(zip(*values, strict=True))
+        ]
+    if all(one == first and type(one) is type(first) for one in values):
+        return first
+    if any(isinstance(one, (str, bool)) or one is None for one in values):
+        _same(values, names, path)
+    return fitted(path, [float(one) for one in values])
+
+
+def _same(values: list[Any], names: list[str], path: str) -> None:
+    for value, name in zip(values, names, strict=True):
+        if value != values[0]:
+            raise NotRecordedError(f"operations depend on knobs: {path} is {values[0]} at first, {value} for {name}")
+
+
+# ---- how a number depends on the knobs ----
+
+
+def _terms(knobs: Sequence[Fitted], values: list[float], checks: Sequence[Mapping[str, Any]]) -> Terms | None:
+    """Returns the terms of a number, from its values at first, for each knob alone, and where it is checked."""
+    first, own = values[0], values[1 : 1 + 2 * len(knobs)]
+    parts: list[list[Terms]] = []
+    for place, knob in enumerate(knobs):
+        pair = own[2 * place : 2 * place + 2]
+        if any(one != first for one in pair):
+            parts.append(list(_alone(knob, [first, *pair])))
+    wanted = values[1 + 2 * len(knobs) :]
+    for some in product(*parts):
+        for together in (_product(some, first), _sum(some, first)):
+            if together is not None and all(
+                _close(value_of(together, at), value) for at, value in zip(checks, wanted, strict=True)
+            ):
+                return together
+    return None
+
+
+def _alone(knob: Fitted, values: Sequence[float]) -> Iterator[Terms]:
+    """Yields functions of one knob that have these values: c v^p, a + b v^p, a + b log v."""
+    at = knob.values[:3]
+    none: Powers = ()
+    for power in POWERS:
+        if all(at) and (power >= 1 or min(at) > 0):
+            factor = values[0] / at[0] ** power
+            if _all_close([factor * one**power for one in at], values):
+                yield {((knob.name, power),): factor}
+    shapes: list[tuple[Powers, list[float]]] = [
+        (((knob.name, power),), [one**power for one in at]) for power in POWERS if power >= 1 or min(at) > 0
+    ]
+    if min(at) > 0:
+        shapes.append((((f"log {knob.name}", 1.0),), [math.log(one) for one in at]))
+    for powers, shape in shapes:
+        slope = (values[1] - values[0]) / (shape[1] - shape[0])
+        begin = _whole(values[0] - slope * shape[0])
+        if slope and _all_close([begin + slope * one for one in shape], values):
+            yield {none: begin, powers: slope}
+
+
+def _product(parts: Sequence[Terms], first: float) -> Terms | None:
+    """Returns first times each part over its value at first."""
+    if not first:
+        return None
+    made: Terms = {(): 1 / first ** (len(parts) - 1)}
+    for part in parts:
+        made = {
+            tuple(sorted((*powers, *more))): factor * further
+            for powers, factor in made.items()
+            for more, further in part.items()
+        }
+    return {powers: _whole(factor) for powers, factor in made.items() if abs(factor) > CLOSE * abs(first) * 1e-6}
+
+
+def _sum(parts: Sequence[Terms], first: float) -> Terms:
+    """Returns first plus what each part adds to it."""
+    made: Terms = {(): -(len(parts) - 1) * first}
+    for part in parts:
+        for powers, factor in part.items():
+            made[powers] = made.get(powers, 0.0) + factor
+    return {powers: _whole(factor) for powers, factor in made.items() if factor}
+
+
+def value_of(terms: Terms, values: Mapping[str, Any]) -> float:
+    """Computes a sum of terms."""
+    total = 0.0
+    for powers, factor in terms.items():
+        for name, power in powers:
+            value = float(values[name.removeprefix("log ")])
+            factor *= (math.log(value) if name.startswith("log ") else value) ** power
+        total += factor
+    return total
+
+
+def _whole(value: float) -> float:
+    """Returns a number without what rounding has added to a whole or half number."""
+    near = round(2 * value) / 2
+    return near if abs(value - near) < CLOSE * max(1.0, abs(value)) else value
+
+
+def _close(one: float, other: float) -> bool:
+    return abs(one - other) <= CLOSE * max(abs(one), abs(other))
+
+
+def _all_close(some: Sequence[float], others: Sequence[float]) -> bool:
+    return all(_close(one, other) for one, other in zip(some, others, strict=True))
+
+
+# ---- smaller ----
+
+
+class Packer:
+    """Keeps places, formulas and programs of several documents once each, in lists; a document has their numbers.
+
+    Attributes:
+      formulas, places, programs: the lists. A formula is {"f": number}, a place is {"p": number}: a list of buffer,
+        offset, sizes and, where numbers do not lie in order, strides.
+    """
+
+    def __init__(self) -> None:
+        self.formulas: dict[str, int] = {}
+        self.places: dict[str, int] = {}
+        self.programs: dict[str, int] = {}
+
+    def packed(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns a document with numbers in place of what the lists have."""
+        programs = {name: _number(self.programs, self._packed(some)) for name, some in document["programs"].items()}
+        rest = {name: self._packed(one) for name, one in document.items() if name != "programs"}
+        return {**rest, "programs": programs}
+
+    @property
+    def lists(self) -> dict[str, Any]:
+        """The lists, by name."""
+        return {name: [json.loads(one) for one in getattr(self, name)] for name in ("formulas", "places", "programs")}
+
+    def _packed(self, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._packed(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        if "formula" in value:
+            return {"f": _number(self.formulas, value["formula"])}
+        packed = {name: self._packed(one) for name, one in value.items()}
+        if "buffer" not in value:
+            return packed
+        buffer, offset, sizes, strides = (packed[name] for name in ("buffer", "offset", "sizes", "strides"))
+        return {
+            "p": _number(self.places, [buffer, offset, sizes] if _usual(value) else [buffer, offset, sizes, strides])
+        }
+
+
+def _number(known: dict[str, int], value: Any) -> int:
+    return known.setdefault(in_json(value), len(known))
+
+
+def _usual(place: Mapping[str, Any]) -> bool:
+    """Whether a place's numbers lie in order: each stride is the product of the sizes that follow."""
+    after: Terms = {(): 1.0}
+    for size, stride in zip(reversed(place["sizes"]), reversed(place["strides"]), strict=True):
+        if _terms_of(stride) != after:
+            return False
+        after = {
+            tuple(sorted((*powers, *more))): factor * further
+            for powers, factor in after.items()
+            for more, further in _terms_of(size).items()
+        }
+    return True
+
+
+def _terms_of(value: Any) -> Terms:
+    """Returns a number, or a formula, as terms; powers of one knob are not added up."""
+    if not isinstance(value, dict):
+        return {(): float(value)}
+    return {tuple(sorted((name, power) for name, power in powers)): factor for factor, powers in value["formula"]}
+
+
+def in_json(value: Any) -> str:
+    """Returns a document as JSON, as short as it can be."""
+    return json.dumps(_short(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**53 else number_in_json(value)
+    if isinstance(value, dict):
+        return {name: _short(one) for name, one in value.items()}
+    return [_short(one) for one in value] if isinstance(value, (list, tuple)) else value

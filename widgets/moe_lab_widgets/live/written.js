@@ -1,0 +1,40 @@
+/** Words with numbers in them, written as `moe_lab.drawing.marks.written` does. */
+
+/** @typedef {{ text: string, numbers?: (number | string)[], when?: number | boolean, instead?: Words, then?: Words }} Words */
+
+const FORM = /\{:(,?)\.(\d)([f%s])\}/g;
+
+/** @param {Words | null | undefined} words @returns {string} */
+export function written(words) {
+  if (!words) return "";
+  let place = 0;
+  const numbers = words.numbers ?? [];
+  const said =
+    words.when !== undefined && words.when !== null && !Number(words.when)
+      ? written(words.instead)
+      : (words.text ?? "").replace(FORM, (_, comma, digits, kind) =>
+          formatted(Number(numbers[place++]), comma, Number(digits), kind),
+        );
+  return said + written(words.then);
+}
+
+/** @param {number} value @param {string} comma @param {number} digits @param {string} kind */
+function formatted(value, comma, digits, kind) {
+  if (!Number.isFinite(value)) return "–";
+  if (kind === "%") return `${fixed(100 * value, digits)} %`;
+  if (kind === "s") return fixed(value, Math.abs(value) < 10 - 0.5 / 10 ** digits ? digits : 0);
+  const plain = fixed(value, digits);
+  return comma ? plain.replace(/\B(?=(\d{3})+(?!\d))/g, ",") : plain;
+}
+
+/** A number with some digits; a tie goes to the even digit, as in Python. @param {number} value @param {number} digits */
+function fixed(value, digits) {
+  const halves = value * 2 ** (digits + 1);
+  if (Number.isInteger(halves) && halves % 2 !== 0) {
+    const scaled = Math.abs(value) * 10 ** digits;
+    const low = Math.floor(scaled);
+    const even = scaled - low === 0.5 ? (low % 2 ? low + 1 : low) : Math.round(scaled);
+    return (Math.sign(value) * (even / 10 ** digits)).toFixed(digits);
+  }
+  return value.toFixed(digits);
+}
