@@ -255,10 +255,10 @@ PANELS = (
 
 LIVE = LivePage(
     numbers={
-        "experts": (7, 5, 6, 9), "clusters": (3, 4, 5, 6), "samples": (21, 22, 25, 30), "trials": (3, 4, 5, 2),
-        "filters": (4, 6, 8, 2), "experts_per_sample": (2, 3, 4, 3), "strength": (0.1, 0.03, 0.3, 1.0),
-        "lead": (4.0, 2.0, 1.0, 0.5), "router_noise": (1.0, 0.5, 0.25, 2.0), "steps": (400, 300, 200, 100),
-        "router_learning_rate": (10.0, 8.0, 5.0, 3.0),
+        "experts": (7, 5, 9), "clusters": (3, 4, 6), "samples": (21, 22, 30), "trials": (3, 4, 2),
+        "filters": (4, 6, 2), "experts_per_sample": (2, 3, 3), "strength": (0.1, 0.03, 1.0),
+        "lead": (4.0, 2.0, 0.5), "router_noise": (1.0, 0.5, 2.0), "steps": (400, 300, 100),
+        "router_learning_rate": (10.0, 8.0, 3.0),
     },
     choices={"experts_per_sample": ((1, 1), (2, 4)), "expert_steps": STEPS, "activation": ("linear", "cubic")},
     fixed={"shared": 0, "imbalance": 1.0},

@@ -303,11 +303,11 @@ def _failure(now: MarkRecord, clusters: Tensor, experts: Tensor) -> Words:
 
 LIVE = LivePage(
     numbers={
-        "experts": (5, 6, 7, 9), "clusters": (3, 4, 5, 6), "samples": (21, 22, 25, 30), "trials": (3, 4, 5, 2),
-        "filters": (4, 6, 8, 2), "patches": (5, 6, 7, 9), "dimension": (20, 22, 25, 31), "noise": (1.0, 1.5, 2.5, 0.75),
-        "gamma": (2.0, 1.0, 3.0, 4.0), "router_learning_rate": (10.0, 8.0, 5.0, 3.0),
-        "router_noise": (1.0, 0.5, 0.25, 2.0), "load_balancing": (0.01, 0.02, 0.05, 0.1),
-        "learning_rate": (0.01, 0.02, 0.03, 0.005), "steps": (400, 300, 200, 100),
+        "experts": (5, 6, 9), "clusters": (3, 4, 6), "samples": (21, 22, 30), "trials": (3, 4, 2),
+        "filters": (4, 6, 2), "patches": (5, 6, 9), "dimension": (20, 22, 31), "noise": (1.0, 1.5, 0.75),
+        "gamma": (2.0, 1.0, 4.0), "router_learning_rate": (10.0, 8.0, 3.0),
+        "router_noise": (1.0, 0.5, 2.0), "load_balancing": (0.01, 0.02, 0.1),
+        "learning_rate": (0.01, 0.02, 0.005), "steps": (400, 300, 100),
     },
     choices={"activation": ("cubic", "linear", "relu")},
     missing=("Other activations need Python.",),

@@ -1,59 +1,32 @@
 /** Draws the marks of a panel (`moe_lab.drawing.marks`) on a canvas. It knows no Lab. */
 
-import { THEME, area, line, mark, sheetOf, spread, text } from "./drawing.js";
+import { THEME, line, mark, sheetOf, spread } from "./drawing.js";
+import {
+  AxesPen,
+  INKS,
+  MOST_LINES,
+  POINT,
+  STYLES,
+  TEXT,
+  bands,
+  middle,
+  namesOf,
+  pointsOf,
+  rowOf,
+  shadeOf,
+  tickOf,
+} from "./pen.js";
 import { written } from "./written.js";
 
-/** Numbers with their shape. @typedef {{ sizes: number[], data: ArrayLike<number> }} Table */
-/** @typedef {{ left: number, top: number, width: number, height: number }} Box */
 /** @typedef {{ title: string, width: number, margins: number[], rows: number[], columns: number, gap: number }} Panel */
-/** What is under a place, in words, and which expert it belongs to.
- * @typedef {{ box: Box, words: string, thing: number }} Spot */
-/** @typedef {CanvasRenderingContext2D} Context */
+/** @typedef {import("./pen.js").Box} Box */
+/** @typedef {import("./pen.js").Spot} Spot */
 
-const POINT = 100 / 72;
-const TEXT = 10.5 * POINT;
-const SMALL = 9.5 * POINT;
 /** The height of a picture in its own pixels, and what is left of it above a panel's axes: the rest a page writes. */
 const HEIGHT = 448;
 const ABOVE = 34;
 /** A cell has room for a number from this width and height on. */
 const ROOMY = [20, 14];
-const MOST_LINES = 12;
-const BANDS = [[0.05, 0.95, 0.13], [0.25, 0.75, 0.22]];
-
-/** @type {Record<string, { colour: string, shape: string, line: number[], median: number[] }>} */
-const STYLES = {
-  model: { colour: THEME.ink, shape: "circle", line: [], median: [] },
-  other: { colour: THEME.reference, shape: "square", line: [3.7, 1.6], median: [3, 1.5] },
-};
-/** @type {Record<string, string>} */
-const INKS = {
-  model: THEME.ink, other: THEME.reference, ink: THEME.ink, muted: THEME.muted, failure: THEME.failure, rule: THEME.rule,
-};
-
-/** The middle one of some numbers, leaving out what is not finite. @param {number[]} values */
-function middle(values) {
-  const known = values.filter(Number.isFinite).sort((a, b) => a - b);
-  const half = known.length >> 1;
-  return known.length ? (known[known.length % 2 ? half : half - 1] + known[half]) / 2 : NaN;
-}
-
-/** @param {number[]} sorted @param {number} share */
-function quantile(sorted, share) {
-  const at = share * (sorted.length - 1);
-  const low = Math.floor(at);
-  return sorted[low] + (at - low) * (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]);
-}
-
-/** A row of a table of numbers. @param {Table} table @param {number} row @returns {number[]} */
-const rowOf = ({ sizes, data }, row) => Array.from({ length: sizes[1] }, (_, place) => data[row * sizes[1] + place]);
-
-/** The names of rows or columns. @param {string | string[]} pattern @param {number} count */
-export const namesOf = (pattern, count) =>
-  Array.isArray(pattern)
-    ? pattern.slice(0, count)
-    : Array.from({ length: count }, (_, place) => pattern.replace("{}", String(place + 1)));
-
 /** Draws a panel, as wide as the canvas, and makes the canvas as high as it needs.
  * @param {HTMLCanvasElement} canvas @param {Panel} panel @param {any[][]} furniture marks of each of its axes
  * @param {any[][]} marks of a record @param {any[][]} pinned curves of another run
@@ -67,12 +40,24 @@ export function drawPanel(canvas, panel, furniture, marks, pinned, focus, scale)
   context.translate(0, -head);
   const axes = new AxesPen(context, focus, width / scale);
   boxesOf(panel, width / scale).forEach((box, place) => {
-    axes.draw(box, [...(furniture[place] ?? []), ...(marks[place] ?? [])], pinned[place] ?? []);
+    axes.turnTo(box);
+    for (const one of [...(furniture[place] ?? []), ...(marks[place] ?? [])]) {
+      const drawn = MARKS[one.mark];
+      if (!drawn) throw new Error(`a page cannot draw ${one.mark}`);
+      drawn.call(axes, one);
+    }
+    for (const curve of pinned[place] ?? []) {
+      const points = pointsOf(curve.x, (row) => middle(rowOf(curve.y, row)), axes);
+      axes.inside(() => line(context, points, STYLES[curve.style].colour, 2.6, { dash: [2, 4] }));
+    }
   });
   return axes.spots.map(({ box, ...rest }) => ({
     ...rest,
     box: {
-      left: box.left * scale, top: (box.top - head) * scale, width: box.width * scale, height: box.height * scale,
+      left: box.left * scale,
+      top: (box.top - head) * scale,
+      width: box.width * scale,
+      height: box.height * scale,
     },
   }));
 }
@@ -93,96 +78,6 @@ function boxesOf({ margins: [left, right, top, bottom], rows, columns, gap }, wi
   return boxes;
 }
 
-class AxesPen {
-  /** @param {Context} context @param {number} focus @param {number} width of the panel */
-  constructor(context, focus, width) {
-    this.context = context;
-    this.focus = focus;
-    this.width = width;
-    /** @type {Spot[]} */
-    this.spots = [];
-    this.box = { left: 0, top: 0, width: 0, height: 0 };
-    /** @type {any} */
-    this.scales = null;
-    /** @type {any} */
-    this.table = null;
-  }
-
-  /** @param {Box} box @param {any[]} marks @param {any[]} pinned */
-  draw(box, marks, pinned) {
-    this.box = box;
-    this.scales = null;
-    this.table = null;
-    for (const one of marks) {
-      const drawn = MARKS[one.mark];
-      if (!drawn) throw new Error(`a page cannot draw ${one.mark}`);
-      drawn.call(this, one);
-    }
-    for (const curve of pinned) {
-      const points = pointsOf(curve.x, (row) => middle(rowOf(curve.y, row)), this);
-      this.inside(() => line(this.context, points, STYLES[curve.style].colour, 2.6, { dash: [2, 4] }));
-    }
-  }
-
-  /** A place along x in pixels. @param {number} value */
-  x(value) {
-    const { box, scales, table } = this;
-    if (table) return box.left + (value + 0.5) * table.wide;
-    const [low, high] = scales.x;
-    return box.left + (box.width * (value - low)) / (high - low);
-  }
-
-  /** @param {number} value */
-  y(value) {
-    const { box, scales, table } = this;
-    if (table) return box.top + (value + 0.5) * table.high;
-    const [low, high] = scales.y;
-    return box.top + box.height * (1 - (value - low) / (high - low));
-  }
-
-  /** A value as the vertical axis has it. @param {number} value */
-  read(value) {
-    const percent = (this.scales?.percent ?? "").includes("y");
-    return percent ? `${(100 * value).toFixed(1)} %` : String(Number(value.toPrecision(3)));
-  }
-
-  /** Draws what ends at the edge of the axes. @param {() => void} draw */
-  inside(draw) {
-    const { context, box } = this;
-    context.save();
-    context.beginPath();
-    context.rect(box.left - 1, box.top - 2, box.width + 2, box.height + 4);
-    context.clip();
-    draw();
-    context.restore();
-  }
-
-  /** @param {string} words @param {number} x @param {number} y @param {import("./drawing.js").TextLooks} looks */
-  write(words, x, y, looks = {}) {
-    const { size = SMALL } = looks;
-    const lines = words.split("\n");
-    lines.forEach((one, place) => {
-      const down = 1.25 * size * (place - (lines.length - 1) / 2);
-      text(this.context, one, x, y + down, { base: "middle", size, ...looks });
-    });
-  }
-}
-
-/** Places of a curve, without the records that there are not yet.
- * @param {Table} x @param {(row: number) => number} height @param {AxesPen} pen */
-function pointsOf(x, height, pen) {
-  /** @type {[number, number][]} */
-  const points = [];
-  for (let row = 0; row < x.data.length; row++) {
-    const at = height(row);
-    if (Number.isFinite(x.data[row]) && Number.isFinite(at)) points.push([pen.x(x.data[row]), pen.y(at)]);
-  }
-  return points;
-}
-
-/** A number as an axis has it. @param {number} value @param {boolean} percent */
-const tickOf = (value, percent) => (percent ? `${Math.round(100 * value)} %` : String(Number(value.toPrecision(6))));
-
 /** How each mark is drawn.
  * @type {Record<string, (this: AxesPen, one: any) => void>} */
 const MARKS = {
@@ -190,17 +85,43 @@ const MARKS = {
     const { box, context } = this;
     const [left, right, top, bottom] = [box.left, box.left + box.width, box.top, box.top + box.height];
     this.scales = one;
-    line(context, [[left, top], [left, bottom], [right, bottom]], THEME.reference, 0.8 * POINT);
+    line(
+      context,
+      [
+        [left, top],
+        [left, bottom],
+        [right, bottom],
+      ],
+      THEME.reference,
+      0.8 * POINT,
+    );
     const looks = { colour: THEME.muted };
     const percent = one.percent ?? "";
     for (const tick of (one.x_ticks ?? []).filter(Number.isFinite)) {
-      line(context, [[this.x(tick), bottom], [this.x(tick), bottom + 4]], THEME.reference, 0.8 * POINT);
+      line(
+        context,
+        [
+          [this.x(tick), bottom],
+          [this.x(tick), bottom + 4],
+        ],
+        THEME.reference,
+        0.8 * POINT,
+      );
       this.write(tickOf(tick, percent.includes("x")), this.x(tick), bottom + 14, { ...looks, align: "center" });
     }
     const ticks = (one.y_ticks ?? []).filter(Number.isFinite);
     ticks.forEach((/** @type {number} */ tick, /** @type {number} */ place) => {
       const last = one.last_y && place === ticks.length - 1;
-      if (!one.last_y) line(context, [[left - 4, this.y(tick)], [left, this.y(tick)]], THEME.reference, 0.8 * POINT);
+      if (!one.last_y)
+        line(
+          context,
+          [
+            [left - 4, this.y(tick)],
+            [left, this.y(tick)],
+          ],
+          THEME.reference,
+          0.8 * POINT,
+        );
       const words = last ? one.last_y : tickOf(tick, percent.includes("y"));
       this.write(words, left - 8, this.y(tick), { ...looks, align: "right" });
     });
@@ -221,7 +142,11 @@ const MARKS = {
     this.table = { wide, high, ...names, columns: heads.length ? heads : names.columns, ofExperts };
     names.rows.forEach((name, row) => {
       const firm = Boolean(one.firm?.[row]);
-      const looks = { colour: firm ? THEME.ink : THEME.muted, bold: firm, align: /** @type {CanvasTextAlign} */ ("right") };
+      const looks = {
+        colour: firm ? THEME.ink : THEME.muted,
+        bold: firm,
+        align: /** @type {CanvasTextAlign} */ ("right"),
+      };
       this.write(name, box.left - 7, this.y(row), looks);
     });
     heads.forEach((/** @type {string} */ words, /** @type {number} */ column) => {
@@ -239,7 +164,10 @@ const MARKS = {
     const { box } = this;
     const dashed = (one.style ?? "dashed") === "dashed";
     const width = dashed ? 1 : one.style === "rule" ? 0.6 : 1.2;
-    const points = /** @type {[number, number][]} */ ([[box.left, this.y(one.at)], [box.left + box.width, this.y(one.at)]]);
+    const points = /** @type {[number, number][]} */ ([
+      [box.left, this.y(one.at)],
+      [box.left + box.width, this.y(one.at)],
+    ]);
     line(this.context, points, INKS[one.style] ?? THEME.muted, width * POINT, { dash: dashed ? [8, 4] : [] });
   },
   Key(one) {
@@ -251,12 +179,20 @@ const MARKS = {
       context.fillStyle = shadeOf(share);
       context.fillRect(left + step * wide, box.top - 23, wide - 1, high - 1);
       const looks = { colour: share >= 0.5 ? "white" : THEME.ink, align: /** @type {CanvasTextAlign} */ ("center") };
-      this.write(String(Number((one.most * share).toPrecision(3))), left + (step + 0.5) * wide, box.top - 14.5, looks);
+      this.write(
+        String(Number((one.most * share).toPrecision(3))),
+        left + (step + 0.5) * wide,
+        box.top - 14.5,
+        looks,
+      );
     }
     if (one.unit) this.write(one.unit, box.left + box.width, box.top - 14.5, { colour: THEME.muted, align: "right" });
   },
   Title(one) {
-    this.write(written(one.words), this.box.left - (one.left ?? 0), this.box.top - 19, { bold: true, colour: THEME.ink });
+    this.write(written(one.words), this.box.left - (one.left ?? 0), this.box.top - 19, {
+      bold: true,
+      colour: THEME.ink,
+    });
   },
   Note(one) {
     const { box } = this;
@@ -266,7 +202,9 @@ const MARKS = {
   Curves(one) {
     const style = STYLES[one.style];
     const trials = one.y.sizes[1];
-    const known = Array.from({ length: one.x.data.length }, (_, row) => row).filter((row) => Number.isFinite(one.x.data[row]));
+    const known = Array.from({ length: one.x.data.length }, (_, row) => row).filter((row) =>
+      Number.isFinite(one.x.data[row]),
+    );
     this.inside(() => {
       if (trials > 1 && trials <= MOST_LINES) {
         for (let trial = 0; trial < trials; trial++) {
@@ -292,7 +230,12 @@ const MARKS = {
       Math.min(Math.max((box.top + box.height - this.y(at)) / box.height, 0), 1),
     );
     const known = heights.find(Number.isFinite) ?? 0.5;
-    const places = spread(heights.map((/** @type {number} */ at) => (Number.isFinite(at) ? at : known)), one.apart ?? 0.14, 0.1, 0.95);
+    const places = spread(
+      heights.map((/** @type {number} */ at) => (Number.isFinite(at) ? at : known)),
+      one.apart ?? 0.14,
+      0.1,
+      0.95,
+    );
     places.forEach((place, number) => {
       const y = box.top + (1 - place) * box.height;
       const looks = { size: TEXT, bold: true, colour: INKS[one.styles[number]] };
@@ -329,7 +272,11 @@ const MARKS = {
     }
     const most = one.most ?? 2;
     for (const [place, group] of near) {
-      const words = group.sort((a, b) => a - b).slice(0, most).join(" ") + (group.length > most ? " …" : "");
+      const words =
+        group
+          .sort((a, b) => a - b)
+          .slice(0, most)
+          .join(" ") + (group.length > most ? " …" : "");
       this.write(words, this.x(one.x.data[last]) + 6, this.y(place * apart), { bold: true, colour: THEME.ink });
     }
   },
@@ -342,7 +289,10 @@ const MARKS = {
       for (let column = 0; column < columns; column++) {
         const [share, value] = [one.shades.data[row * columns + column], one.numbers.data[row * columns + column]];
         const box = {
-          left: this.x(column) - table.wide / 2, top: this.y(row) - table.high / 2, width: table.wide, height: table.high,
+          left: this.x(column) - table.wide / 2,
+          top: this.y(row) - table.high / 2,
+          width: table.wide,
+          height: table.high,
         };
         context.fillStyle = shadeOf(Number.isFinite(share) ? share : 0);
         context.fillRect(box.left, box.top, box.width - 1, box.height - 1);
@@ -375,7 +325,9 @@ const MARKS = {
     const center = middle(values);
     const reach = one.reach ?? 0.22;
     if (center >= low) {
-      const ends = /** @type {[number, number][]} */ ([-reach, reach].map((aside) => [this.x(one.place + aside), this.y(center)]));
+      const ends = /** @type {[number, number][]} */ (
+        [-reach, reach].map((aside) => [this.x(one.place + aside), this.y(center)])
+      );
       line(this.context, ends, style.colour, 3 * POINT);
     }
     const apart = Math.min(9, 62 / Math.max(shown.length - 1, 1));
@@ -409,40 +361,3 @@ const MARKS = {
     this.write(written(one.words), this.x(one.x) + (one.right ?? 0), y, looks);
   },
 };
-
-/** @param {number} share */
-const shadeOf = (share) => THEME.ramp[Math.round(255 * Math.min(Math.max(share, 0.04), 1))];
-
-/** Draws the bands that hold half and nine tenths of many trials, and how they lie now.
- * @param {AxesPen} pen @param {any} one @param {number[]} known @param {string} colour */
-function bands(pen, one, known, colour) {
-  const sorted = known
-    .map((row) => ({ row, values: rowOf(one.y, row).filter(Number.isFinite).sort((a, b) => a - b) }))
-    .filter(({ values }) => values.length);
-  if (sorted.length < 1) return;
-  for (const [low, high, alpha] of BANDS) {
-    /** @param {number} share @returns {[number, number][]} */
-    const edge = (share) => sorted.map(({ row, values }) => [pen.x(one.x.data[row]), pen.y(quantile(values, share))]);
-    area(pen.context, [...edge(low), ...edge(high).reverse()], colour, alpha);
-  }
-  const { values } = sorted[sorted.length - 1];
-  const [steps, widest, kernel] = [40, 0.15, [1, 4, 6, 4, 1]];
-  const [low, high] = pen.scales.y;
-  const counts = Array(steps).fill(0);
-  for (const value of values) {
-    counts[Math.min(steps - 1, Math.floor((steps * (Math.min(Math.max(value, low), high) - low)) / (high - low)))] += 1;
-  }
-  const mirrored = (/** @type {number} */ at) => counts[at < 0 ? -at - 1 : at >= steps ? 2 * steps - 1 - at : at];
-  const smooth = counts.map((_, at) => kernel.reduce((sum, weight, shift) => sum + weight * mirrored(at + shift - 2), 0) / 16);
-  const most = Math.max(...smooth);
-  const right = pen.box.left + pen.box.width;
-  /** @type {[number, number][]} */
-  const outline = [];
-  smooth.forEach((count, at) => {
-    if (count) outline.push([right - (widest * pen.box.width * count) / most, pen.y(low + ((at + 0.5) / steps) * (high - low))]);
-  });
-  if (outline.length < 2) return;
-  const shape = /** @type {[number, number][]} */ ([[right, outline[0][1]], ...outline, [right, outline[outline.length - 1][1]]]);
-  area(pen.context, shape, colour, 0.3);
-  line(pen.context, [...shape, shape[0]], colour, 1.3 * POINT);
-}

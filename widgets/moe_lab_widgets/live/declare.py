@@ -15,15 +15,15 @@ class LivePage:
     is recorded for each of its choices: a value, or a range (low, high) of values that have the same operations.
 
     Attributes:
-      numbers: the values at which a knob is recorded: where all are at first, two more for it alone, and one for the
-        checks. Sizes of 1 and factors of 0 are no good: what torch leaves out there is not recorded.
+      numbers: the values at which a knob is recorded: where all are at first, where it goes alone, and another one for
+        the checks. Sizes of 1 and factors of 0 are no good: what torch leaves out there is not recorded.
       choices: choices by knob.
       fixed: knobs that the page does not have, with their values.
       missing: what the page lacks, as sentences.
       restricted: pairs of knobs of which the second decides how far the first may go.
     """
 
-    numbers: Mapping[str, tuple[float, float, float, float]]
+    numbers: Mapping[str, tuple[float, float, float]]
     choices: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     missing: Sequence[str] = ()

@@ -25,7 +25,7 @@ def document(kind: Any) -> str:
     """
     page = page_of(kind)
     packer = Packer()
-    variants = [{"when": when, "recorded": packer.packed(_variant(kind, page, when))} for when in _whens(page)]
+    variants = [{"when": when, "recorded": packer.packed(variant_of(kind, page, when))} for when in choices_of(page)]
     return in_json({"lab": _about(kind, page), "theme": colours(), "variants": variants, **packer.lists})
 
 
@@ -43,23 +43,28 @@ def page_of(kind: Any) -> LivePage:
     return page
 
 
-def _whens(page: LivePage) -> Iterator[dict[str, Any]]:
-    """Yields what distinguishes the recordings: a choice of each knob that has some."""
+def choices_of(page: LivePage) -> Iterator[dict[str, Any]]:
+    """Yields a choice of each knob that has some, for which a Lab is recorded."""
     for some in product(*page.choices.values()):
         yield dict(zip(page.choices, some, strict=True))
 
 
-def _variant(kind: Any, page: LivePage, when: Mapping[str, Any]) -> Any:
-    """Records a Lab for one of its choices of each."""
+def variant_of(kind: Any, page: LivePage, when: Mapping[str, Any], whole: bool = False) -> Any:
+    """Records a Lab for a choice of each knob that has some.
+
+    Args:
+      whole: whether to keep measures that no picture reads.
+    """
     ranges = {name: choice for name, choice in when.items() if isinstance(choice, tuple)}
     ones = {name: choice[0] for name, choice in ranges.items() if choice[0] == choice[1]}
-    fixed = {**_defaults(kind), **page.fixed, **when, **ones}
+    fixed = {**defaults_of(kind), **page.fixed, **when, **ones}
     knobs = [Fitted(name, values) for name, values in page.numbers.items() if name not in ones]
     views = {knob.name: knob.choices for knob in kind.knobs if knob.view_only}
-    return template(lambda values: recorded(kind, values, views), knobs, fixed)
+    return template(lambda values: recorded(kind, values, views, whole), knobs, fixed)
 
 
-def _defaults(kind: Any) -> dict[str, Any]:
+def defaults_of(kind: Any) -> dict[str, Any]:
+    """Returns the default of every knob, and of the seed."""
     return {**{knob.name: knob.default for knob in kind.knobs}, "seed": 0}
 
 
@@ -77,14 +82,14 @@ def _about(kind: Any, page: LivePage) -> dict[str, Any]:
     stories = [
         {"name": story.name, "values": values, "see": story.what_to_see}
         for story in kind.stories
-        if _within(values := complete(kind, {**_defaults(kind), **story.values}), page, told)
+        if _within(values := complete(kind, {**defaults_of(kind), **story.values}), page, told)
     ]
     return {
         "name": kind.__name__,
         "title": kind.title,
         "knobs": told,
         "fixed": dict(page.fixed),
-        "defaults": _defaults(kind),
+        "defaults": defaults_of(kind),
         "rules": [rule for pair in page.restricted if (rule := rule_of(kind, Pair(*pair))) is not None],
         "stories": stories,
         "panels": [_panel(panel) for panel in declaration.panels],
@@ -92,7 +97,7 @@ def _about(kind: Any, page: LivePage) -> dict[str, Any]:
         "missing": list(page.missing),
         "tipSeed": SEED_TIP,
         "diverged": {name: declaration.diverged(name, "{trials}") if callable(declaration.diverged)
-                     else declaration.diverged.replace("{name}", name) for name in declaration.runs(_defaults(kind))},
+                     else declaration.diverged.replace("{name}", name) for name in declaration.runs(defaults_of(kind))},
     }  # fmt: skip
 
 

@@ -179,12 +179,49 @@ const withoutNaN = (h, n, o, os, p, ps, q) => {
 /** Loops by the name of the operation, without the underscore of what is written in place.
  * @type {Record<string, Loop>} */
 export const LOOPS = {
-  add, sub: subtract, mul: multiply, div: divide, floor_divide: floorDivide, remainder, pow: power, bitwise_and: and,
-  logical_and: and, bitwise_or: or, logical_or: or, gt: greater, ge: atLeast, lt: less, le: atMost, eq: equal,
-  ne: unequal, maximum: larger, minimum: smaller, where: choose, clamp, neg: negate, logical_not: invert, floor,
-  trunc: truncate, abs: absolute, sign, sqrt: root, reciprocal, exp: exponential, log: logarithm, sigmoid, softplus,
-  tanh: hyperbolicTangent, special_entr: entropy, isfinite: isFinite_, nan_to_num: withoutNaN, clone: copy,
-  copy, truth, square, invert, truncate,
+  add,
+  sub: subtract,
+  mul: multiply,
+  div: divide,
+  floor_divide: floorDivide,
+  remainder,
+  pow: power,
+  bitwise_and: and,
+  logical_and: and,
+  bitwise_or: or,
+  logical_or: or,
+  gt: greater,
+  ge: atLeast,
+  lt: less,
+  le: atMost,
+  eq: equal,
+  ne: unequal,
+  maximum: larger,
+  minimum: smaller,
+  where: choose,
+  clamp,
+  neg: negate,
+  logical_not: invert,
+  floor,
+  trunc: truncate,
+  abs: absolute,
+  sign,
+  sqrt: root,
+  reciprocal,
+  exp: exponential,
+  log: logarithm,
+  sigmoid,
+  softplus,
+  tanh: hyperbolicTangent,
+  special_entr: entropy,
+  isfinite: isFinite_,
+  nan_to_num: withoutNaN,
+  clone: copy,
+  copy,
+  truth,
+  square,
+  invert,
+  truncate,
 };
 
 // ---- sums, into an output of which several rows may be one number ----
@@ -231,7 +268,7 @@ export const logSoftmax = (h, n, o, os, p, ps) => {
   for (let i = 0; i < n; i++) h[o + i * os] = h[p + i * ps] - all;
 };
 /** Into the one number at o. @type {Loop} */
-export const logSumExp = (h, n, o, os, p, ps) => {
+export const logSumExp = (h, n, o, _, p, ps) => {
   let most = -Infinity;
   for (let i = 0; i < n; i++) if (!(h[p + i * ps] <= most)) most = h[p + i * ps];
   let sum = 0;
@@ -244,7 +281,7 @@ export const cumulate = (h, n, o, os, p, ps) => {
   for (let i = 0; i < n; i++) h[o + i * os] = sum += h[p + i * ps];
 };
 /** The first of the largest numbers, a NaN before all, at o, and its place at q. @type {Loop} */
-export const largestOf = (h, n, o, os, p, ps, q) => {
+export const largestOf = (h, n, o, _, p, ps, q) => {
   let most = h[p];
   let place = 0;
   for (let i = 1; i < n; i++) {

@@ -96,7 +96,13 @@ function pythonOf(knob, value) {
 /** What differs from the defaults. @param {Lab} lab @param {Values} values @returns {[string, string][]} */
 function different(lab, values) {
   const names = [...lab.knobs.map(({ name }) => name), "seed"].filter((name) => values[name] !== lab.defaults[name]);
-  return names.map((name) => [name, pythonOf(lab.knobs.find((knob) => knob.name === name), values[name])]);
+  return names.map((name) => [
+    name,
+    pythonOf(
+      lab.knobs.find((knob) => knob.name === name),
+      values[name],
+    ),
+  ]);
 }
 
 /** @param {Lab} lab @param {Values} values */
@@ -131,7 +137,9 @@ export class Board {
     const seed = element("input", { ...TYPED, id: "knob-seed" });
     seed.addEventListener("change", () => this.type(seed, "seed", "seed", [], true));
     this.addField(main, "seed", "seed", [seed]).tip.textContent = lab.tipSeed;
-    this.shown.push(() => { seed.value = this.values.seed; });
+    this.shown.push(() => {
+      seed.value = this.values.seed;
+    });
     if (rest.childElementCount) main.append(moreButton(rest));
   }
 
@@ -157,11 +165,16 @@ export class Board {
     const value = numberIn(typed, whole);
     if (!Number.isNaN(value)) {
       const found = offered.length ? nearest(value, offered) : value;
-      this.move(name, found, found === value ? [] : [`This page has no ${title} of ${typed}; the nearest is ${found}.`]);
+      this.move(
+        name,
+        found,
+        found === value ? [] : [`This page has no ${title} of ${typed}; the nearest is ${found}.`],
+      );
       return;
     }
     for (const show of this.shown) show();
-    if (typed) this.unread(`${title} stays at ${this.values[name]}: “${typed}” is no ${whole ? "whole number" : "number"}.`);
+    if (typed)
+      this.unread(`${title} stays at ${this.values[name]}: “${typed}” is no ${whole ? "whole number" : "number"}.`);
   }
 
   /** @param {HTMLElement} root @param {string} name @param {string} words @param {HTMLElement[]} inputs */
@@ -195,7 +208,9 @@ export class Board {
     const select = element("select", { id: `knob-${knob.name}` });
     select.append(...choices.map((choice) => new Option(knob.names[choice] ?? String(choice), String(choice))));
     select.addEventListener("change", () => this.move(knob.name, choices[select.selectedIndex]));
-    this.shown.push(() => { select.selectedIndex = choices.indexOf(this.values[knob.name]); });
+    this.shown.push(() => {
+      select.selectedIndex = choices.indexOf(this.values[knob.name]);
+    });
     return select;
   }
 

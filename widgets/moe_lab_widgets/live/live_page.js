@@ -1,15 +1,16 @@
 /** The page of a recorded Lab: asks a session for the run that the knobs say, and shows what has come of it. */
 
-import { drawPanel, namesOf } from "./canvas.js";
+import { drawPanel } from "./canvas.js";
 import { tellHeight } from "./inside.js";
 import { Board, element, find, fromAddress, toAddress, toPython } from "./knobs.js";
+import { namesOf } from "./pen.js";
+import { PRODUCT } from "./product.js";
 import { connected } from "./workers.js";
 import { written } from "./written.js";
 
 /** @typedef {{ step: number, ended: boolean, pictures: Record<string, { panels: any[][][], sentence: any }>,
  *   diverged: Record<string, number[]> }} Drawn */
 
-const NEEDED = ["WebAssembly", "ResizeObserver"];
 const CALM = matchMedia("(prefers-reduced-motion: reduce)").matches;
 const ICONS = { play: "M3 1.5v13l11-6.5z", pause: "M3 1.5h3.6v13H3zM9.4 1.5H13v13H9.4z" };
 /** The height of a picture at scale 1, and of what should be seen beside it. */
@@ -36,7 +37,7 @@ const view = {
   /** @type {any[][][] | null} curves of a pinned run, for each of the axes of each panel */
   pinned: null,
 };
-/** @type {{ canvas: HTMLCanvasElement, note: HTMLElement, spots: import("./canvas.js").Spot[] }[]} */
+/** @type {{ canvas: HTMLCanvasElement, note: HTMLElement, spots: import("./pen.js").Spot[] }[]} */
 const figures = [];
 /** @type {(message: any) => void} */
 let tell = () => {};
@@ -59,7 +60,13 @@ function begin() {
   view.shown = 0;
   view.failed = "";
   view.id += 1;
-  tell({ type: "begin", id: view.id, values, every: Math.max(1, Math.round(values.steps / lab.records)), playing: view.playing });
+  tell({
+    type: "begin",
+    id: view.id,
+    values,
+    every: Math.max(1, Math.round(values.steps / lab.records)),
+    playing: view.playing,
+  });
   history.replaceState(null, "", toAddress(lab, values));
   find("python").textContent = toPython(lab, values);
 }
@@ -108,9 +115,19 @@ function paint() {
     const { note, axes } = furniture[place];
     figure.note.textContent = written(note);
     const pinned = view.pinned?.[place] ?? [];
-    figure.spots = drawPanel(figure.canvas, lab.panels[place], axes, picture.panels[place], pinned, view.focus, scale);
+    figure.spots = drawPanel(
+      figure.canvas,
+      lab.panels[place],
+      axes,
+      picture.panels[place],
+      pinned,
+      view.focus,
+      scale,
+    );
     const ends = picture.panels[place].flat().filter((one) => one.mark === "Ends");
-    const told = ends.flatMap((one) => one.words.map((/** @type {any} */ words) => written(words).replace("\n", " ")));
+    const told = ends.flatMap((one) =>
+      one.words.map((/** @type {any} */ words) => written(words).replace("\n", " ")),
+    );
     figure.canvas.setAttribute("aria-label", [lab.panels[place].title, ...told].join(". "));
   });
   const sentence = written(picture.sentence);
@@ -121,7 +138,9 @@ function paint() {
   find("scrub").max = String(last.ended ? records.length - 1 : Math.max(records.length - 1, expected));
   find("scrub").value = String(shown);
   find("scrub").setAttribute("aria-valuetext", `step ${now.step} of ${steps}`);
-  find("play").querySelector("path").setAttribute("d", playing ? ICONS.pause : ICONS.play);
+  find("play")
+    .querySelector("path")
+    .setAttribute("d", playing ? ICONS.pause : ICONS.play);
   find("play").querySelector("span").textContent = playing ? "Pause" : last.ended ? "Replay" : "Play";
   find("step").disabled = last.ended && isLatest();
   find("pin").disabled = records.length < 2 && !view.pinned;
@@ -149,7 +168,9 @@ function fillTables(furniture, picture) {
   const made = lab.panels.flatMap((panel, place) =>
     picture.panels[place].flatMap((/** @type {any[]} */ marks, /** @type {number} */ own) => {
       const table = furniture[place].axes[own].find((/** @type {any} */ one) => one.mark === "Table");
-      const title = furniture[place].axes[own].find((/** @type {any} */ one) => one.mark === "Title" || one.mark === "Note");
+      const title = furniture[place].axes[own].find(
+        (/** @type {any} */ one) => one.mark === "Title" || one.mark === "Note",
+      );
       const name = [panel.title, written(title?.words)].filter(Boolean).join(", ");
       return marks.flatMap((one) => {
         if (one.mark === "Cells") return [tableOf(name, table, one)];
@@ -168,7 +189,10 @@ function tableOf(name, table, cells) {
   const made = element("table");
   made.append(element("caption", { textContent: name }));
   const head = made.createTHead().insertRow();
-  head.append(element("td"), ...heads.map((/** @type {string} */ words) => element("th", { scope: "col", textContent: words })));
+  head.append(
+    element("td"),
+    ...heads.map((/** @type {string} */ words) => element("th", { scope: "col", textContent: words })),
+  );
   const body = made.createTBody();
   namesOf(table.rows, rows).forEach((words, row) => {
     const line = body.insertRow();
@@ -248,7 +272,7 @@ function pin() {
 /** Reads what is under the pointer, and follows its expert in all panels.
  * @param {(typeof figures)[0]} figure @param {number} x @param {number} y */
 function look(figure, x, y) {
-  const inside = (/** @type {import("./canvas.js").Spot} */ { box }) =>
+  const inside = (/** @type {import("./pen.js").Spot} */ { box }) =>
     x >= box.left && x <= box.left + box.width && y >= box.top && y <= box.top + box.height;
   const spot = figure.spots.filter(inside).pop();
   find("tip").textContent = spot?.words ?? TIP;
@@ -291,13 +315,19 @@ function copiesLink() {
   const words = button.textContent;
   button.addEventListener("click", async () => {
     const done = navigator.clipboard?.writeText(location.href) ?? Promise.reject();
-    button.textContent = await done.then(() => "Copied", () => "See address");
-    setTimeout(() => { button.textContent = words; }, 1500);
+    button.textContent = await done.then(
+      () => "Copied",
+      () => "See address",
+    );
+    setTimeout(() => {
+      button.textContent = words;
+    }, 1500);
   });
 }
 
 function open() {
-  if (!NEEDED.every((name) => name in window)) return;
+  const code = Uint8Array.from(atob(PRODUCT), (letter) => letter.charCodeAt(0));
+  if (!("ResizeObserver" in window) || !globalThis.WebAssembly?.validate(code)) return; // the page says what it needs
   find("old").hidden = true;
   find("page").hidden = false;
   find("title").textContent = lab.title;

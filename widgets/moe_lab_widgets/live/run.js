@@ -2,12 +2,13 @@
  * As `moe_lab.core.training.Training` does. */
 
 import { Engine } from "./engine.js";
+import { placesIn } from "./places.js";
 import { Stream } from "./streams.js";
 
-/** @typedef {import("./engine.js").Place} Place */
+/** @typedef {import("./places.js").Place} Place */
 /** Raw numbers (trial, ...) of a purpose; of several streams along the second axis.
  * @typedef {{ place: Place, purpose: string, kind: "uniform" | "float32" | "normal" | "gumbel", several: number }} Draw */
-/** @typedef {import("./engine.js").Programs & { draws: Draw[], stepDraws: Draw[], values: Record<string, Place>,
+/** @typedef {import("./places.js").Programs & { draws: Draw[], stepDraws: Draw[], values: Record<string, Place>,
  *   first: Place, ended: Place, steps: Place, history: { run: string, measure: string, place: Place }[],
  *   state: Record<string, { loss: Place, active: Place, steps: Place }>, finite: Record<string, string[]>,
  *   measured: Record<string, Record<string, Place>>, pictures: Record<string, any> }} Recorded */
@@ -19,7 +20,7 @@ export class Run {
     this.recorded = recorded;
     this.names = Object.keys(recorded.state);
     const { programs, buffers, constants, ...read } = recorded;
-    const kept = new Set([...placesOf(read)].map((place) => place.buffer));
+    const kept = new Set([...placesIn(read)].map((place) => place.buffer));
     this.engine = new Engine(recorded, [...kept]);
     this.seed = seed;
     this.total = steps;
@@ -136,12 +137,4 @@ function drawn(stream, kind) {
   if (kind === "float32") return (stream.word() >>> 8) / 16777216;
   if (kind === "uniform") return stream.uniform();
   throw new Error(`a page cannot draw numbers of the kind ${kind}`);
-}
-
-/** @param {any} value @returns {Generator<Place>} */
-function* placesOf(value) {
-  if (value && typeof value === "object") {
-    if ("buffer" in value) yield value;
-    else for (const one of Object.values(value)) yield* placesOf(one);
-  }
 }

@@ -39,7 +39,11 @@ export class Session {
     this.id = id;
     this.run = null;
     if (!this.document) throw new Error("a page must load what was recorded before it begins");
-    const run = new Run(instantiate(this.document, values), values, { seed: values.seed, steps: values.steps, every });
+    const run = new Run(instantiate(this.document, values), values, {
+      seed: values.seed,
+      steps: values.steps,
+      every,
+    });
     const furniture = Object.fromEntries(
       Object.keys(run.recorded.pictures).map((key) => [key, drawable(run, run.furniture(key))]),
     );

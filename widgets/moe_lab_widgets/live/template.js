@@ -7,7 +7,9 @@
 /** The recording of the operations that some values need, with numbers in place of formulas.
  * @param {Document} document @param {Values} values @returns {import("./run.js").Recorded} */
 export function instantiate(document, values) {
-  const variant = document.variants.find(({ when }) => Object.keys(when).every((name) => fits(when[name], values[name])));
+  const variant = document.variants.find(({ when }) =>
+    Object.keys(when).every((name) => fits(when[name], values[name])),
+  );
   if (!variant) throw new Error("a page has no recording for these values");
   const numbers = document.formulas.map((terms) => evaluated(terms, values));
   /** @param {any} value @returns {any} */
@@ -18,7 +20,7 @@ export function instantiate(document, values) {
     if ("p" in value) return places[value.p];
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, filled(one)]));
   };
-  /** @type {import("./engine.js").Place[]} */
+  /** @type {import("./places.js").Place[]} */
   const places = [];
   for (const place of document.places) {
     const [buffer, offset, sizes, strides] = filled(place);

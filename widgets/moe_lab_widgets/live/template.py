@@ -34,11 +34,11 @@ class Fitted:
     """A knob whose value is a number, and the values at which it is recorded.
 
     Attributes:
-      values: where all knobs are at first, two more for it alone, and one for the checks.
+      values: where all knobs are at first, where it goes alone, and another one for the checks.
     """
 
     name: str
-    values: tuple[float, float, float, float]
+    values: tuple[float, float, float]
 
     @property
     def base(self) -> float:
@@ -46,7 +46,7 @@ class Fitted:
 
 
 def template(record: Record, knobs: Sequence[Fitted], fixed: Mapping[str, Any]) -> Any:
-    """Returns a document in which a number that depends on the knobs is a formula: {"formula": [[factor, powers], ...]}.
+    """Returns a document in which a number that depends on knobs is a formula: {"formula": [[factor, powers], ...]}.
 
     Args:
       record: records a document for the values of all knobs.
@@ -58,13 +58,10 @@ def template(record: Record, knobs: Sequence[Fitted], fixed: Mapping[str, Any]) 
     start = {**fixed, **{one.name: one.base for one in knobs}}
     names, documents = ["first"], [record(start)]
     for knob in knobs:
-        for value in knob.values[1:3]:
-            names.append(f"{knob.name} = {value}")
-            documents.append(record({**start, knob.name: value}))
-    moved = [{**start, **{knob.name: knob.values[3] for knob in knobs}}]
-    for turn in (0, 1):
-        values = {knob.name: knob.values[1 + (place + turn) % 2] for place, knob in enumerate(knobs)}
-        moved.append({**start, **values})
+        names.append(f"{knob.name} = {knob.values[1]}")
+        documents.append(record({**start, knob.name: knob.values[1]}))
+    turns = ((2, 2), (1, 2), (2, 1))
+    moved = [{**start, **{one.name: one.values[turn[at % 2]] for at, one in enumerate(knobs)}} for turn in turns]
     names += ["all moved"] * len(moved)
     documents += map(record, moved)
 
@@ -111,13 +108,8 @@ def _same(values: list[Any], names: list[str], path: str) -> None:
 
 def _terms(knobs: Sequence[Fitted], values: list[float], checks: Sequence[Mapping[str, Any]]) -> Terms | None:
     """Returns the terms of a number, from its values at first, for each knob alone, and where it is checked."""
-    first, own = values[0], values[1 : 1 + 2 * len(knobs)]
-    parts: list[list[Terms]] = []
-    for place, knob in enumerate(knobs):
-        pair = own[2 * place : 2 * place + 2]
-        if any(one != first for one in pair):
-            parts.append(list(_alone(knob, [first, *pair])))
-    wanted = values[1 + 2 * len(knobs) :]
+    first, own, wanted = values[0], values[1 : 1 + len(knobs)], values[1 + len(knobs) :]
+    parts = [list(_alone(knob, first, value)) for knob, value in zip(knobs, own, strict=True) if value != first]
     for some in product(*parts):
         for together in (_product(some, first), _sum(some, first)):
             if together is not None and all(
@@ -127,25 +119,21 @@ def _terms(knobs: Sequence[Fitted], values: list[float], checks: Sequence[Mappin
     return None
 
 
-def _alone(knob: Fitted, values: Sequence[float]) -> Iterator[Terms]:
-    """Yields functions of one knob that have these values: c v^p, a + b v^p, a + b log v."""
-    at = knob.values[:3]
-    none: Powers = ()
-    for power in POWERS:
-        if all(at) and (power >= 1 or min(at) > 0):
-            factor = values[0] / at[0] ** power
-            if _all_close([factor * one**power for one in at], values):
-                yield {((knob.name, power),): factor}
-    shapes: list[tuple[Powers, list[float]]] = [
-        (((knob.name, power),), [one**power for one in at]) for power in POWERS if power >= 1 or min(at) > 0
+def _alone(knob: Fitted, first: float, other: float) -> Iterator[Terms]:
+    """Yields functions of one knob that have these two values: c v^p, a + b v^p, a + b log v."""
+    at = knob.values[:2]
+    powers = [power for power in POWERS if power >= 1 or min(at) > 0]
+    for power in powers:
+        if at[0] and _close(first / at[0] ** power * at[1] ** power, other):
+            yield {((knob.name, power),): first / at[0] ** power}
+    shapes: list[tuple[Powers, float, float]] = [
+        (((knob.name, power),), at[0] ** power, at[1] ** power) for power in powers
     ]
     if min(at) > 0:
-        shapes.append((((f"log {knob.name}", 1.0),), [math.log(one) for one in at]))
-    for powers, shape in shapes:
-        slope = (values[1] - values[0]) / (shape[1] - shape[0])
-        begin = _whole(values[0] - slope * shape[0])
-        if slope and _all_close([begin + slope * one for one in shape], values):
-            yield {none: begin, powers: slope}
+        shapes.append((((f"log {knob.name}", 1.0),), math.log(at[0]), math.log(at[1])))
+    for shape, begin, end in shapes:
+        slope = (other - first) / (end - begin)
+        yield {(): _whole(first - slope * begin), shape: _whole(slope)}
 
 
 def _product(parts: Sequence[Terms], first: float) -> Terms | None:
@@ -190,10 +178,6 @@ def _whole(value: float) -> float:
 
 def _close(one: float, other: float) -> bool:
     return abs(one - other) <= CLOSE * max(abs(one), abs(other))
-
-
-def _all_close(some: Sequence[float], others: Sequence[float]) -> bool:
-    return all(_close(one, other) for one, other in zip(some, others, strict=True))
 
 
 # ---- smaller ----

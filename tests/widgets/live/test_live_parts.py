@@ -1,0 +1,117 @@
+"""The parts of a page that are written by hand, each beside its reference: products, bases, words, layouts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from moe_lab.drawing.marks import say, written
+from moe_lab_widgets.live import page
+from moe_lab_widgets.live.operations import OperationRecorder, number_in_json
+from moe_lab_widgets.playground import bundle
+from tests.widgets.playground.in_node import answered
+
+RUN = """
+import fs from "node:fs";
+import { Engine } from "./engine.js";
+const { recorded, results } = JSON.parse(fs.readFileSync(0));
+const engine = new Engine(recorded, results.map((place) => place.buffer));
+engine.run("all");
+const plain = (value) => (Number.isFinite(value) ? value : String(value));
+console.log(JSON.stringify(results.map((place) => [...engine.read(place)].map(plain))));
+"""
+WRITE = """
+import fs from "node:fs";
+import { written } from "./written.js";
+const asked = JSON.parse(fs.readFileSync(0));
+console.log(JSON.stringify(asked.map(([text, number]) => written({ text, numbers: [number] }))));
+"""
+
+
+def in_node(folder: Path, script: str, asked: Any, module: str) -> Any:
+    generated = page.generated("BalanceLab")
+    return answered(script, asked, module, generated=generated, folder=folder, sources=[page.HERE, bundle.HERE])
+
+
+def repeated(folder: Path, compute: Any, *given: torch.Tensor) -> None:
+    """Asserts that a page computes what torch does."""
+    recorder = OperationRecorder()
+    with recorder.program("all"):
+        made = compute(*given)
+    results = [recorder.place(one) for one in made]
+    letters = {torch.float64: "f", torch.int64: "i", torch.bool: "b"}
+    recorded = {
+        "programs": {"all": [one.told for one in recorder.programs["all"]]},
+        "buffers": [[letters[dtype], count] for dtype, count in recorder.buffers],
+        "constants": {
+            number: [number_in_json(value) for value in values.double().tolist()]
+            for number, values in recorder.constants.items()
+        },
+    }
+    found = in_node(folder, RUN, {"recorded": recorded, "results": results}, "engine")
+    for one, mine in zip(found, made, strict=True):
+        wanted = mine.double().numpy().ravel()
+        np.testing.assert_allclose([float(value) for value in one], wanted, rtol=1e-13, atol=1e-13)
+
+
+def random(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def test_products_of_all_layouts_and_odd_sizes(tmp_path: Path) -> None:
+    def compute(*given: torch.Tensor) -> list[torch.Tensor]:
+        left, right, flat = given
+        return [
+            left @ right, left.mT @ left, left[:, :1] @ right, left @ right[..., :1], left @ right[..., ::3],
+            flat @ flat.T, right.mT @ left.mT, left[:, :2, :3] @ right[:, :3, :5],
+        ]  # fmt: skip
+
+    repeated(tmp_path, compute, random(3, 7, 6), random(3, 6, 13), random(5, 9))
+
+
+def test_a_basis_spans_what_it_should_and_is_orthonormal(tmp_path: Path) -> None:
+    def compute(given: torch.Tensor) -> list[torch.Tensor]:
+        basis, triangular = torch.linalg.qr(given)
+        signs = triangular.diagonal(dim1=-2, dim2=-1).sign()
+        return [basis * signs[..., None, :], triangular * signs[..., None]]
+
+    repeated(tmp_path, compute, random(4, 12, 5))
+
+
+def test_operations_on_every_layout(tmp_path: Path) -> None:
+    def compute(x: torch.Tensor, y: torch.Tensor, place: torch.Tensor) -> list[torch.Tensor]:
+        odd = torch.tensor([3.0, torch.nan, -torch.inf, torch.inf, -0.5, 3.0], dtype=torch.float64)
+        written = torch.zeros(4, 5, 6, dtype=torch.float64)
+        written[:, 1::2] += x[:, :2]
+        written[1].mul_(2)
+        return [
+            x.mT + y[0].T, x - y * 2, x.softmax(1), x.log_softmax(-1), x.logsumexp(1), x.sum((0, 2)),
+            x.mean(1, keepdim=True), x.amax(0), x.amin((1, 2)),
+            x.cumsum(2), *x.sort(dim=1, descending=True, stable=True), *x.max(2), *odd.sort(),
+            odd.nan_to_num(7), odd.clamp(-1, 2), odd.isfinite(), odd.argmax(), torch.where(x > 0, x, y.abs().sqrt()),
+            x.gather(1, place), written, written.scatter(1, place, -1.0), x[torch.arange(4)[:, None], place[:, :, 0]],
+            torch.cat((x, y[:, :1]), 1), torch.stack((x, y), -1), torch.nn.functional.softplus(30 * x), x.sigmoid(),
+            torch.special.entr(odd), x % 0.3, x // 0.7, x.norm(dim=(1, 2)), (x > 0).count_nonzero(1),
+            ~(x > 0) | (y > 1), (5 * x).long(), x**3, 1 / x, x.tanh(), 2 - x, torch.maximum(odd, -odd), x.max(), x.min(), x.sum(),
+        ]  # fmt: skip
+
+    place = torch.randint(0, 3, (4, 2, 6), generator=torch.Generator().manual_seed(0))
+    repeated(tmp_path, compute, random(4, 5, 6), random(4, 5, 6) + 1, place)
+
+
+def test_a_long_line_is_sorted_as_a_short_one(tmp_path: Path) -> None:
+    values = random(3, 200).mul(4).round()
+    repeated(tmp_path, lambda x: [*x.sort(dim=1, stable=True), *x.sort(dim=1, descending=True, stable=True)], values)
+
+
+def test_words_are_written_as_in_python(tmp_path: Path) -> None:
+    values = [0.5, 1.5, 2.5, 0.125, 0.375, -0.25, 1234567.0, 0.005, 9.95, 9.949, -12.5, 0.0, 99.95, 1e-9, float("nan")]
+    values += np.random.default_rng(0).normal(size=40).tolist()
+    forms = ["{:.0f}", "{:.1f}", "{:.2f}", "{:,.0f}", "{:.0%}", "{:.1%}", "{:.1s}", "a {:.2f} b"]
+    asked = [[form, value] for form in forms for value in values]
+    found = in_node(tmp_path, WRITE, json.loads(json.dumps([[form, str(value)] for form, value in asked])), "written")
+    assert found == [written(say(form, value)) for form, value in asked]

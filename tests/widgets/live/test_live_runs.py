@@ -1,0 +1,202 @@
+"""A page's run is the library's: every measure of every record, the marks, notes and sentences, at random settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import moe_lab_widgets
+from moe_lab.drawing.marks import Mark, Words, parts_of, written
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.engine.copying import started
+from moe_lab_widgets.engine.record import side_by_side
+from moe_lab_widgets.live import documents, page
+from moe_lab_widgets.live.recording import recorded
+from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
+from moe_lab_widgets.playground import bundle
+from moe_lab_widgets.playground.declared import offered
+from tests.helpers.effort import one_in
+from tests.widgets.playground.in_node import answered
+
+LABS = page.live_labs()
+ASK = """
+import fs from "node:fs";
+import { Run } from "./run.js";
+import { instantiate } from "./template.js";
+import { Session } from "./session.js";
+import { written } from "./written.js";
+const { document, values, every, key } = JSON.parse(fs.readFileSync(0));
+const told = [];
+const session = new Session((message) => told.push(message));
+session.receive({ type: "load", text: JSON.stringify(document) });
+session.receive({ type: "begin", id: 1, values, every, playing: false });
+const measured = [];
+const numbersOf = (name) => Object.fromEntries(Object.entries(session.run.recorded.measured[name]).map(
+  ([measure, place]) => [measure, [...session.run.engine.read(place)]]));
+const keep = () => measured.push(Object.fromEntries(session.run.names.map((name) => [name, numbersOf(name)])));
+if (session.run) keep();
+while (session.run && !session.run.ended) {
+  session.receive({ type: "step" });
+  keep();
+}
+const plain = (one) => Array.isArray(one) ? one.map(plain)
+  : one && typeof one === "object" ? ("data" in one ? { sizes: one.sizes, data: [...one.data].map(plain) }
+    : Object.fromEntries(Object.entries(one).map(([name, own]) => [name, plain(own)])))
+  : typeof one === "number" && !Number.isFinite(one) ? String(one) : one;
+const said = told.map((one) => one.type !== "record" ? one : { ...one, pictures: { [key]: one.pictures[key] },
+  words: written(one.pictures[key].sentence) });
+console.log(JSON.stringify(plain({ said, measured })));
+"""
+
+
+@cache
+def whole(lab: str, which: int) -> tuple[dict[str, Any], Any]:
+    """Returns a choice of each knob that has some, and a document with that variant alone, with all measures."""
+    kind = getattr(moe_lab_widgets, lab)
+    how = documents.page_of(kind)
+    when = list(documents.choices_of(how))[which]
+    packer = Packer()
+    made = packer.packed(documents.variant_of(kind, how, when, whole=True))
+    document = {"lab": {}, "theme": {}, "variants": [{"when": when, "recorded": made}], **packer.lists}
+    return when, json.loads(in_json(document))
+
+
+def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Returns random values that sliders offer and that fit together, of a short run."""
+    kind, random = getattr(moe_lab_widgets, lab), np.random.default_rng(seed)
+    how = documents.page_of(kind)
+    while True:
+        values = documents.defaults_of(kind) | dict(how.fixed)
+        for knob in kind.knobs:
+            if knob.name in how.numbers or knob.view_only:
+                values[knob.name] = offered(knob)[int(random.integers(len(offered(knob))))]
+        for name, choice in when.items():
+            values[name] = int(random.integers(choice[0], choice[1] + 1)) if isinstance(choice, tuple) else choice
+        values |= {"seed": int(random.integers(1000)), "steps": 23, "samples": int(random.integers(40, 300))}
+        values["strength"] = min(values.get("strength", 0), 0.3)  # of 1, a z-loss diverges, and magnifies rounding
+        try:
+            kind.declaration.runs(values)
+        except ValueError:
+            continue
+        return values
+
+
+def numbers(value: Any) -> np.ndarray:
+    return np.array([float(one) for one in np.ravel(np.array(value, dtype=object))])
+
+
+def close(one: Any, other: Any, where: str, scale: float = 0.0) -> None:
+    """Asserts that numbers are the same to 1e-12 of the largest, or of 1."""
+    one, other = numbers(one), numbers(other)
+    assert one.shape == other.shape, where
+    np.testing.assert_array_equal(np.isfinite(one), np.isfinite(other), where)
+    known = np.isfinite(other)
+    most = max(1.0, scale, np.abs(other[known]).max(initial=0))
+    np.testing.assert_allclose(one[known] / most, other[known] / most, rtol=0, atol=1e-12, err_msg=where)
+
+
+def same(page: Any, mine: Any, where: str) -> None:
+    """Asserts that a mark of a page is one of Python's: the same words, and numbers to 1e-12."""
+    if isinstance(mine, (Mark, Words)):
+        for name, one in parts_of(mine):
+            if name in page:
+                same(page[name], one, f"{where}.{name}")
+    elif hasattr(mine, "numpy"):
+        array = mine.numpy()
+        data = page["data"] if isinstance(page, dict) else [page]
+        if isinstance(page, dict) and where.endswith((".x", ".y")):  # a page has room for records to come
+            rows = len(array)
+            data = numbers(data).reshape(page["sizes"])[:rows].ravel()
+            assert np.isnan(numbers(page["data"]).reshape(page["sizes"])[rows:]).all(), where
+        close(data, array, where)
+    elif isinstance(mine, (list, tuple)):
+        assert len(page) == len(mine), where
+        for place, (one, own) in enumerate(zip(page, mine, strict=True)):
+            same(one, own, f"{where}[{place}]")
+    elif isinstance(mine, bool) or mine is None or isinstance(mine, str):
+        assert page == mine, where
+    else:
+        close([page], [mine], where)
+
+
+def variants() -> Iterator[Any]:
+    for lab in LABS:
+        count = len(list(documents.choices_of(documents.page_of(getattr(moe_lab_widgets, lab)))))
+        yield from (pytest.param(lab, which, id=f"{lab}-{which}") for which in range(count))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("lab", "which"), one_in(4, list(variants()), first=1))
+def test_a_run_in_a_page_is_the_librarys(lab: str, which: int, tmp_path: Path) -> None:
+    kind = getattr(moe_lab_widgets, lab)
+    when, document = whole(lab, which)
+    for seed in range(3):
+        values, every = settings(lab, when, 100 * which + seed), 4
+        view = next((f"/{values[knob.name]}" for knob in kind.knobs if knob.view_only), "")
+        found = answered(
+            ASK,
+            {"document": document, "values": values, "every": every, "key": view},
+            "run", "template", "session", "written",
+            generated=page.generated(lab), folder=tmp_path, sources=[page.HERE, bundle.HERE],
+        )  # fmt: skip
+        runs = {
+            name: run.replace(precision="float64", seed=values["seed"], record_every=every, device="cpu")
+            for name, run in kind.declaration.runs(values).items()
+        }
+        first, *mine = side_by_side({name: lambda run=run: started(run) for name, run in runs.items()}, values, 23)
+        mine = [first, *mine][1:]  # the first has one run alone
+        told = [one for one in found["said"] if one["type"] == "record"]
+        assert [one["type"] for one in found["said"][:1]] == ["begun"], found["said"][0]
+        assert [one["step"] for one in told] == [record.step for record in mine], values
+        furniture = found["said"][0]["furniture"][view]
+        for place, panel in enumerate(kind.declaration.panels):
+            note, axes = furniture[place]["note"], panel.marks[0](MarkValues(values))
+            wanted = Words(panel.marks[2]) if isinstance(panel.marks[2], str) else panel.marks[2](MarkValues(values))
+            same(note, wanted, f"{panel.title}, note")
+            same(furniture[place]["axes"], list(axes), panel.title)
+        for record, measured, one in zip(mine, found["measured"], told, strict=True):
+            for name, shot in record.parts.items():
+                for measure, value in shot.values.items():
+                    close(measured[name][measure], value, f"{name}, {measure}, step {record.step}, {values}")
+            now = MarkRecord(record)
+            assert one["words"] == written(kind.declaration.caption.words(now)), values
+            for place, panel in enumerate(kind.declaration.panels):
+                same(one["pictures"][view]["panels"][place], list(panel.marks[1](now)), f"{panel.title}, {record.step}")
+
+
+def test_what_depends_on_a_knob_in_another_way_is_refused() -> None:
+    def record(values: Mapping[str, float]) -> Any:
+        return {"size": values["n"] * 2 ** values["k"], "name": "a"}
+
+    with pytest.raises(RuntimeError, match=r"a number depends on the knobs in a way that is not known: .size"):
+        template(record, [Fitted("n", (3, 5, 7)), Fitted("k", (2, 4, 6))], {})
+    with pytest.raises(RuntimeError, match=r"operations depend on knobs: .name is 3 at first, 4 for n = 4"):
+        template(lambda values: {"name": str(values["n"])}, [Fitted("n", (3, 4, 5))], {})
+
+
+def test_a_lab_that_is_not_recorded_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"a live page has one of .*: got 'GridlockLab'"):
+        page.page("GridlockLab")
+    with pytest.raises(ValueError, match="a Lab must be made of marks, and say how it is recorded"):
+        documents.page_of(moe_lab_widgets.GridlockLab)
+
+
+def test_what_reads_a_number_is_refused_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    from moe_lab.specialization import learners
+
+    kind = moe_lab_widgets.SpecializationLab
+    before = learners.MixtureLearner.test_measures
+
+    def reads(self: Any) -> Any:
+        assert float(self.loss.sum()) == 0
+        return before(self)
+
+    monkeypatch.setattr(learners.MixtureLearner, "test_measures", reads)
+    with pytest.raises(RuntimeError, match="reads a number, which a page has to decide anew"):
+        recorded(kind, documents.defaults_of(kind) | {"samples": 30, "trials": 2})

@@ -1,0 +1,295 @@
+/** What each operation of torch is, by the name of its dispatcher: loops over operands, set up once. */
+
+import {
+  LOOPS,
+  accumulate,
+  accumulateCount,
+  accumulateLargest,
+  accumulateSmallest,
+  accumulateSquares,
+  cumulate,
+  gathering,
+  indexing,
+  largestOf,
+  logSoftmax,
+  logSumExp,
+  scatterAdding,
+  scattering,
+  softmax,
+  sortLine,
+} from "./kernels.js";
+import { dimensionOf, numberOf, overRows, part, stridesIn, without } from "./layout.js";
+import { orthogonalise } from "./linear.js";
+import { isPlace } from "./places.js";
+
+/** @typedef {import("./engine.js").Engine} Engine */
+/** @typedef {import("./layout.js").Operand} Operand */
+/** @typedef {import("./kernels.js").Loop} Loop */
+/** @typedef {() => void} Act */
+/** An operation with its arguments, of which places are not yet operands; and the program that it belongs to.
+ * @typedef {{ given: any[], named: Record<string, any>, results: Operand[], name: string, overload: string,
+ *   program: string }} Asked */
+/** @typedef {(this: Engine, asked: Asked) => Act | Act[]} Maker */
+
+/** What does an operation; an error where a page cannot. @param {Engine} engine @param {string} name as torch has it
+ * @param {Omit<Asked, "name" | "overload">} asked @returns {Act} */
+export function madeOf(engine, name, asked) {
+  const [base, overload] = name.split(".");
+  const plain = base.replace(/(?<=\w)_$/, ""); // what is written in place is told by where it is written
+  const make = MAKERS[plain] ?? (LOOPS[plain] ? elementwise : undefined);
+  if (!make) throw new Error(`a page cannot do the operation ${name}`);
+  const acts = [make.call(engine, { ...asked, name: plain, overload })].flat();
+  return acts.length === 1 ? acts[0] : () => acts.forEach((act) => act());
+}
+
+/** Which numbers an operation takes besides its operands: name, place among its arguments, and what is usual.
+ * @type {Record<string, [string, number, number]>} */
+const FACTORS = { add: ["alpha", 2, 1], sub: ["alpha", 2, 1], rsub: ["alpha", 2, 1] };
+
+/** @type {Maker} */
+function elementwise({ given, named, results: [output], name }) {
+  const factor = FACTORS[name];
+  const inputs = given.slice(0, factor ? 2 : 3).map((one) => this.operand(one));
+  if (factor) inputs.push(this.operand(named[factor[0]] ?? given[factor[1]] ?? factor[2]));
+  return this.over(LOOPS[name], output, ...inputs);
+}
+
+/** @type {Maker} */
+function nothing() {
+  return [];
+}
+
+/** @param {number} value @returns {Maker} */
+const filling = (value) =>
+  function fill({ results: [output] }) {
+    return this.filled(output, value);
+  };
+
+/** @param {number} place of the number among the arguments @returns {Maker} */
+const fillingWith = (place) =>
+  function fill({ given, results: [output] }) {
+    return this.filled(output, given[place]);
+  };
+
+/** @param {(stride: number) => Loop} loop @returns {Maker} */
+const scattered = (loop) =>
+  function scatter({ given, results: [output] }) {
+    const [input, dimension, index, source] = given;
+    const d = dimensionOf(dimension, output.sizes.length);
+    const first = this.operand(input);
+    const where = this.operand(index);
+    const strides = output.strides.map((stride, own) => (own === d ? 0 : stride));
+    const from = this.operand(source);
+    const rows = [strides, isPlace(source) ? from.strides : stridesIn(from, where.sizes), where.strides];
+    const offsets = [output.offset, from.offset, where.offset];
+    const write = overRows(this.heap, loop(output.strides[d]), where.sizes, offsets, rows);
+    return first.offset === output.offset ? write : [this.over(LOOPS.copy, output, first), write];
+  };
+
+/** What is more than a loop over an output, by name.
+ * @type {Record<string, Maker>} */
+const MAKERS = {
+  empty: nothing,
+  new_empty: nothing,
+  empty_like: nothing,
+  zeros: filling(0),
+  zeros_like: filling(0),
+  new_zeros: filling(0),
+  zero: filling(0),
+  ones: filling(1),
+  ones_like: filling(1),
+  new_ones: filling(1),
+  full: fillingWith(1),
+  full_like: fillingWith(1),
+  new_full: fillingWith(2),
+  fill: fillingWith(1),
+  scalar_tensor: fillingWith(0),
+  arange({ given, results: [output], overload }) {
+    const [begin, step] = overload === "default" ? [0, 1] : [given[0], given[2] ?? 1];
+    return () => {
+      for (let i = 0; i < output.sizes[0]; i++) this.heap[output.offset + i * output.strides[0]] = begin + i * step;
+    };
+  },
+  _to_copy({ given, results: [output] }) {
+    const input = this.operand(given[0]);
+    const loop =
+      output.kind === input.kind ? "copy" : ({ b: "truth", i: "truncate", f: "copy" }[output.kind] ?? "copy");
+    return this.over(LOOPS[loop], output, input);
+  },
+  copy({ given, results: [output] }) {
+    const [, source] = given.map((one) => this.operand(one));
+    return this.over(LOOPS.copy, output, source);
+  },
+  bitwise_not({ given, results: [output] }) {
+    if (output.kind !== "b") throw new Error("a page cannot invert the bits of numbers");
+    return this.over(LOOPS.invert, output, this.operand(given[0]));
+  },
+  rsub({ given, named, results: [output] }) {
+    const factor = this.operand(named.alpha ?? given[2] ?? 1);
+    return this.over(LOOPS.sub, output, this.operand(given[1]), this.operand(given[0]), factor);
+  },
+  clamp({ given, named, results: [output] }) {
+    const [low, high] = [given[1] ?? named.min ?? -Infinity, given[2] ?? named.max ?? Infinity];
+    return this.over(LOOPS.clamp, output, this.operand(given[0]), this.operand(low), this.operand(high));
+  },
+  nan_to_num({ given, results: [output] }) {
+    return this.over(LOOPS.nan_to_num, output, this.operand(given[0]), this.operand(given[1] ?? 0));
+  },
+  cat({ given, results: [output] }) {
+    const d = dimensionOf(given[1] ?? 0, output.sizes.length);
+    let begin = 0;
+    return given[0].map((/** @type {any} */ one) => {
+      const input = this.operand(one);
+      if (input.sizes.length < output.sizes.length) return () => {}; // torch leaves out empty lists
+      begin += input.sizes[d];
+      return this.over(LOOPS.copy, part(output, d, begin - input.sizes[d], input.sizes[d]), input);
+    });
+  },
+  stack({ given, results: [output] }) {
+    const d = dimensionOf(given[1] ?? 0, output.sizes.length);
+    return given[0].map((/** @type {any} */ one, /** @type {number} */ place) =>
+      this.over(LOOPS.copy, without(part(output, d, place, 1), d), this.operand(one)),
+    );
+  },
+
+  // ---- reductions ----
+
+  sum({ given, results: [output] }) {
+    return this.reduced(accumulate, 0, this.operand(given[0]), given[1], output);
+  },
+  mean({ given, results: [output] }) {
+    const input = this.operand(given[0]);
+    const count = this.operand(numberOf(input.sizes) / numberOf(output.sizes));
+    return [...this.reduced(accumulate, 0, input, given[1], output), this.over(LOOPS.div, output, output, count)];
+  },
+  count_nonzero({ given, results: [output] }) {
+    return this.reduced(accumulateCount, 0, this.operand(given[0]), given[1], output);
+  },
+  linalg_vector_norm({ given, results: [output] }) {
+    if ((given[1] ?? 2) !== 2) throw new Error("a page knows the Euclidean norm alone");
+    const squares = this.reduced(accumulateSquares, 0, this.operand(given[0]), given[2], output);
+    return [...squares, this.over(LOOPS.sqrt, output, output)];
+  },
+  amax({ given, results: [output] }) {
+    return this.reduced(accumulateLargest, -Infinity, this.operand(given[0]), given[1], output);
+  },
+  amin({ given, results: [output] }) {
+    return this.reduced(accumulateSmallest, Infinity, this.operand(given[0]), given[1], output);
+  },
+  max({ given, results, overload }) {
+    const [output, places] = results;
+    const input = this.operand(given[0]);
+    if (overload === "default") return this.reduced(accumulateLargest, -Infinity, input, null, output);
+    return largest.call(this, input, given[1], output, places);
+  },
+  min({ given, results: [output], overload }) {
+    if (overload !== "default") throw new Error("a page knows the smallest of all numbers alone");
+    return this.reduced(accumulateSmallest, Infinity, this.operand(given[0]), null, output);
+  },
+  argmax({ given, results: [output] }) {
+    const input = this.operand(given[0]);
+    if ((given[1] ?? null) === null && input.sizes.length !== 1) {
+      throw new Error("a page knows the place of the largest along a dimension alone");
+    }
+    const scratch = { ...output, offset: this.heap.length - 1, strides: output.sizes.map(() => 0) };
+    return largest.call(this, input, given[1] ?? 0, scratch, output);
+  },
+  logsumexp({ given, results: [output] }) {
+    const input = this.operand(given[0]);
+    const [dimension, ...more] = [given[1]].flat();
+    if (more.length) throw new Error("a page sums exponentials along one dimension alone");
+    const d = dimensionOf(dimension, input.sizes.length);
+    const line = output.sizes.length === input.sizes.length ? without(output, d) : output;
+    return this.along(logSumExp, d, [
+      [line, false],
+      [input, true],
+    ]);
+  },
+
+  // ---- along a dimension ----
+
+  _softmax: lines(softmax),
+  _log_softmax: lines(logSoftmax),
+  cumsum: lines(cumulate),
+  sort({ given, named, results: [values, places], overload }) {
+    const stable = overload === "stable";
+    const input = this.operand(given[0]);
+    const d = dimensionOf(named.dim ?? given[stable ? 2 : 1] ?? -1, input.sizes.length);
+    const down = this.operand(named.descending ?? given[stable ? 3 : 2] ?? false);
+    return this.along(
+      sortLine,
+      d,
+      [
+        [values, true],
+        [input, true],
+        [places, true],
+      ],
+      down.offset,
+    );
+  },
+
+  // ---- by an index ----
+
+  gather({ given, results: [output] }) {
+    const [input, index] = [this.operand(given[0]), this.operand(given[2])];
+    const d = dimensionOf(given[1], input.sizes.length);
+    const from = input.strides.map((stride, own) => (own === d ? 0 : stride));
+    const offsets = [output.offset, input.offset, index.offset];
+    const strides = [output.strides, from, index.strides];
+    return overRows(this.heap, gathering(input.strides[d]), output.sizes, offsets, strides);
+  },
+  scatter: scattered(scattering),
+  scatter_add: scattered(scatterAdding),
+  index({ given, results: [output] }) {
+    const input = this.operand(given[0]);
+    const indices = given[1].map((/** @type {any} */ one) => this.operand(one));
+    if (indices.length > 2 || indices.some((/** @type {Operand} */ one) => one.kind === "b")) {
+      throw new Error("a page indexes the first one or two dimensions by numbers alone");
+    }
+    const [first, second = this.operand(0)] = indices;
+    const rest = input.sizes.length - indices.length;
+    const sizes = output.sizes.slice(0, output.sizes.length - rest);
+    /** @param {Operand} one */
+    const spread = (one) => [...stridesIn(one, sizes), ...Array(rest).fill(0)];
+    const from = [...sizes.map(() => 0), ...input.strides.slice(indices.length)];
+    const strides = [output.strides, from, spread(first), spread(second)];
+    const offsets = [output.offset, input.offset, first.offset, second.offset];
+    const loop = indexing(input.strides[0], indices.length > 1 ? input.strides[1] : 0);
+    return overRows(this.heap, loop, output.sizes, offsets, strides);
+  },
+
+  // ---- matrices ----
+
+  bmm({ given, results: [output], program }) {
+    return this.product(output, given, program);
+  },
+  mm({ given, results: [output], program }) {
+    return this.product(output, given, program);
+  },
+  linalg_qr({ given, results: [basis, triangular] }) {
+    return orthogonalise(this.heap, this.operand(given[0]), basis, triangular);
+  },
+};
+
+/** @param {Loop} loop @returns {Maker} */
+function lines(loop) {
+  return function make({ given, results: [output] }) {
+    const input = this.operand(given[0]);
+    return this.along(loop, dimensionOf(given[1], input.sizes.length), [
+      [output, true],
+      [input, true],
+    ]);
+  };
+}
+
+/** @this {Engine} @param {Operand} input @param {number} dimension @param {Operand} values @param {Operand} places */
+function largest(input, dimension, values, places) {
+  const d = dimensionOf(dimension, input.sizes.length);
+  const kept = places.sizes.length === input.sizes.length;
+  const flat = [values, places].map((one) => (kept ? without(one, d) : one));
+  return this.along(largestOf, d, [
+    [flat[0], false],
+    [input, true],
+    [flat[1], false],
+  ]);
+}

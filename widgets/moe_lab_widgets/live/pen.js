@@ -1,0 +1,192 @@
+/** A pen for the axes of a panel: places along them, styles, and what curves of many trials are made of. */
+
+import { THEME, area, line, text } from "./drawing.js";
+
+/** Numbers with their shape. @typedef {{ sizes: number[], data: ArrayLike<number> }} Table */
+/** @typedef {{ left: number, top: number, width: number, height: number }} Box */
+/** What is under a place, in words, and which expert it belongs to.
+ * @typedef {{ box: Box, words: string, thing: number }} Spot */
+/** @typedef {CanvasRenderingContext2D} Context */
+
+export const POINT = 100 / 72;
+export const TEXT = 10.5 * POINT;
+export const SMALL = 9.5 * POINT;
+export const MOST_LINES = 12;
+const BANDS = [
+  [0.05, 0.95, 0.13],
+  [0.25, 0.75, 0.22],
+];
+
+/** @type {Record<string, { colour: string, shape: string, line: number[], median: number[] }>} */
+export const STYLES = {
+  model: { colour: THEME.ink, shape: "circle", line: [], median: [] },
+  other: { colour: THEME.reference, shape: "square", line: [3.7, 1.6], median: [3, 1.5] },
+};
+/** @type {Record<string, string>} */
+export const INKS = {
+  model: THEME.ink,
+  other: THEME.reference,
+  ink: THEME.ink,
+  muted: THEME.muted,
+  failure: THEME.failure,
+  rule: THEME.rule,
+};
+
+/** The middle one of some numbers, leaving out what is not finite. @param {number[]} values */
+export function middle(values) {
+  const known = values.filter(Number.isFinite).sort((a, b) => a - b);
+  const half = known.length >> 1;
+  return known.length ? (known[known.length % 2 ? half : half - 1] + known[half]) / 2 : NaN;
+}
+
+/** @param {number[]} sorted @param {number} share */
+function quantile(sorted, share) {
+  const at = share * (sorted.length - 1);
+  const low = Math.floor(at);
+  return sorted[low] + (at - low) * (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]);
+}
+
+/** A row of a table of numbers. @param {Table} table @param {number} row @returns {number[]} */
+export const rowOf = ({ sizes, data }, row) =>
+  Array.from({ length: sizes[1] }, (_, place) => data[row * sizes[1] + place]);
+
+/** The names of rows or columns. @param {string | string[]} pattern @param {number} count */
+export const namesOf = (pattern, count) =>
+  Array.isArray(pattern)
+    ? pattern.slice(0, count)
+    : Array.from({ length: count }, (_, place) => pattern.replace("{}", String(place + 1)));
+
+export class AxesPen {
+  /** @param {Context} context @param {number} focus @param {number} width of the panel */
+  constructor(context, focus, width) {
+    this.context = context;
+    this.focus = focus;
+    this.width = width;
+    /** @type {Spot[]} */
+    this.spots = [];
+    this.box = { left: 0, top: 0, width: 0, height: 0 };
+    /** @type {any} */
+    this.scales = null;
+    /** @type {any} */
+    this.table = null;
+  }
+
+  /** Turns to other axes. @param {Box} box */
+  turnTo(box) {
+    this.box = box;
+    this.scales = null;
+    this.table = null;
+  }
+
+  /** A place along x in pixels. @param {number} value */
+  x(value) {
+    const { box, scales, table } = this;
+    if (table) return box.left + (value + 0.5) * table.wide;
+    const [low, high] = scales.x;
+    return box.left + (box.width * (value - low)) / (high - low);
+  }
+
+  /** @param {number} value */
+  y(value) {
+    const { box, scales, table } = this;
+    if (table) return box.top + (value + 0.5) * table.high;
+    const [low, high] = scales.y;
+    return box.top + box.height * (1 - (value - low) / (high - low));
+  }
+
+  /** A value as the vertical axis has it. @param {number} value */
+  read(value) {
+    const percent = (this.scales?.percent ?? "").includes("y");
+    return percent ? `${(100 * value).toFixed(1)} %` : String(Number(value.toPrecision(3)));
+  }
+
+  /** Draws what ends at the edge of the axes. @param {() => void} draw */
+  inside(draw) {
+    const { context, box } = this;
+    context.save();
+    context.beginPath();
+    context.rect(box.left - 1, box.top - 2, box.width + 2, box.height + 4);
+    context.clip();
+    draw();
+    context.restore();
+  }
+
+  /** @param {string} words @param {number} x @param {number} y @param {import("./drawing.js").TextLooks} looks */
+  write(words, x, y, looks = {}) {
+    const { size = SMALL } = looks;
+    const lines = words.split("\n");
+    lines.forEach((one, place) => {
+      const down = 1.25 * size * (place - (lines.length - 1) / 2);
+      text(this.context, one, x, y + down, { base: "middle", size, ...looks });
+    });
+  }
+}
+
+/** Places of a curve, without the records that there are not yet.
+ * @param {Table} x @param {(row: number) => number} height @param {AxesPen} pen */
+export function pointsOf(x, height, pen) {
+  /** @type {[number, number][]} */
+  const points = [];
+  for (let row = 0; row < x.data.length; row++) {
+    const at = height(row);
+    if (Number.isFinite(x.data[row]) && Number.isFinite(at)) points.push([pen.x(x.data[row]), pen.y(at)]);
+  }
+  return points;
+}
+
+/** A number as an axis has it. @param {number} value @param {boolean} percent */
+export const tickOf = (value, percent) =>
+  percent ? `${Math.round(100 * value)} %` : String(Number(value.toPrecision(6)));
+
+/** @param {number} share */
+export const shadeOf = (share) => THEME.ramp[Math.round(255 * Math.min(Math.max(share, 0.04), 1))];
+
+/** Draws the bands that hold half and nine tenths of many trials, and how they lie now.
+ * @param {AxesPen} pen @param {any} one @param {number[]} known @param {string} colour */
+export function bands(pen, one, known, colour) {
+  const sorted = known
+    .map((row) => ({
+      row,
+      values: rowOf(one.y, row)
+        .filter(Number.isFinite)
+        .sort((a, b) => a - b),
+    }))
+    .filter(({ values }) => values.length);
+  if (sorted.length < 1) return;
+  for (const [low, high, alpha] of BANDS) {
+    /** @param {number} share @returns {[number, number][]} */
+    const edge = (share) => sorted.map(({ row, values }) => [pen.x(one.x.data[row]), pen.y(quantile(values, share))]);
+    area(pen.context, [...edge(low), ...edge(high).reverse()], colour, alpha);
+  }
+  const { values } = sorted[sorted.length - 1];
+  const [steps, widest, kernel] = [40, 0.15, [1, 4, 6, 4, 1]];
+  const [low, high] = pen.scales.y;
+  const counts = Array(steps).fill(0);
+  for (const value of values) {
+    counts[Math.min(steps - 1, Math.floor((steps * (Math.min(Math.max(value, low), high) - low)) / (high - low)))] +=
+      1;
+  }
+  const mirrored = (/** @type {number} */ at) => counts[at < 0 ? -at - 1 : at >= steps ? 2 * steps - 1 - at : at];
+  const smooth = counts.map(
+    (_, at) => kernel.reduce((sum, weight, shift) => sum + weight * mirrored(at + shift - 2), 0) / 16,
+  );
+  const most = Math.max(...smooth);
+  const right = pen.box.left + pen.box.width;
+  /** @type {[number, number][]} */
+  const outline = [];
+  smooth.forEach((count, at) => {
+    if (count)
+      outline.push([
+        right - (widest * pen.box.width * count) / most,
+        pen.y(low + ((at + 0.5) / steps) * (high - low)),
+      ]);
+  });
+  if (outline.length < 2) return;
+  const shape = /** @type {[number, number][]} */ ([
+    [right, outline[0][1]],
+    ...outline,
+    [right, outline[outline.length - 1][1]],
+  ]);
+  area(pen.context, shape, colour, 0.3);
+  line(pen.context, [...shape, shape[0]], colour, 1.3 * POINT);
+}
