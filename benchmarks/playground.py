@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from benchmarks.measure import Result
+from moe_lab_widgets import pages
 from moe_lab_widgets.playground import bundle
 
 NAMES = (
@@ -83,7 +84,7 @@ def watched(chromium: str, lab: str, name: str, speed: str | None, values: dict[
     from playwright.sync_api import expect, sync_playwright
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        file = bundle.write(lab, Path(folder) / "page.html")
+        file = pages.write(lab, Path(folder) / "page.html")
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1366, "height": 768})
         page.add_init_script(WATCH.replace("NAME", name))

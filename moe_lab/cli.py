@@ -84,15 +84,17 @@ def lab(
 
 @app.command()
 def playground(
-    phases: Annotated[bool, typer.Option("--map", help="The map of l and N, in place of router alignment.")] = False,
+    lab: Annotated[
+        str | None, typer.Argument(help="The Lab: router-alignment (the default), phase-transition, ...")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The file or folder to write to, and open nothing; this folder if not given.")
     ] = None,
 ) -> None:
-    """Write a page that trains a mixture in the browser, and open it; it needs no kernel and no network."""
+    """Write a page that trains a Lab's run in the browser, and open it; it needs no kernel and no network."""
     from moe_lab.course import playground as the_playground
 
-    print(the_playground.open_page(phases, out), flush=True)
+    print(the_playground.open_page(lab, out), flush=True)
 
 
 @app.command()

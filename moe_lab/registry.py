@@ -345,13 +345,13 @@ WAYS: Mapping[str, tuple[str, ...]] = {
 LABS = (
     Lab("RouterAlignmentLab", module="labs.router_alignment", paper="pmoe2023", notebook="02", page="playground.html"),
     Lab("PhaseTransitionLab", module="labs.phase_transition", paper="pmoe2023", notebook="03", page="map.html"),
-    Lab("SpecializationLab", module="labs.specialization", paper="chen2022", notebook="04"),
+    Lab("SpecializationLab", module="labs.specialization", paper="chen2022", notebook="04", page="specialization.html"),
     Lab("PruningLab", module="labs.pruning", paper="pruning2024", notebook="05"),
     Lab("GridlockLab", module="labs.gridlock", paper="gridlock2019", notebook="06"),
     Lab("StuckRateLab", module="labs.stuck_rate", paper="gridlock2019", notebook="06"),
     Lab("LandscapeLab", module="labs.landscape", paper="gated2019", notebook="07"),
     Lab("PatchMapLab", module="labs.patch_map", paper="pmoe2023", notebook="08"),
-    Lab("BalanceLab", module="labs.balance", paper="chen2022", notebook="10"),
+    Lab("BalanceLab", module="labs.balance", paper="chen2022", notebook="10", page="balance.html"),
     Lab("RoutingChoicesLab", module="labs.routing_choices", paper="pmoe2023", notebook="11"),
 )
 """The Labs in the order of their notebooks."""
@@ -369,4 +369,4 @@ def papers_of(notebook: Notebook) -> list[Paper]:
 
 
 PAGES: Mapping[str, str] = {lab.name: lab.page for lab in LABS if lab.page}
-"""The pages of the playground by the names of the Labs that they mirror."""
+"""The pages that train in a browser, by the names of their Labs."""

@@ -69,7 +69,7 @@ class TestAskingWrongly:
             (["lab", "--port", "70000"], 2, "Invalid value for '--port'"),
             (["lab", "/dev/null"], 1, "the course needs a writable folder: got /dev/null"),
             (["doctor", "--data", "/no/such/folder"], 1, "data must be a folder: got /no/such/folder"),
-            (["playground", "--map", "now"], 2, "unexpected extra argument"),
+            (["playground", "map"], 1, "the Labs with a page are RouterAlignmentLab, PhaseTransitionLab"),
             (["playground", "--out", "/no/such/folder/page.html"], 1, "the folder of a file to save must exist"),
             (["demo", "--trials", "few"], 2, "Invalid value for '--trials'"),
             (["demo", "--trials", "0"], 1, "trials"),
@@ -134,7 +134,7 @@ class TestPlayground:
         opened: list[str] = []
         monkeypatch.setattr(webbrowser, "open", lambda address: not opened.append(address))
         monkeypatch.chdir(tmp_path)
-        code, out, err = call(capsys, "playground", "--map")
+        code, out, err = call(capsys, "playground", "phase-transition")
         assert (code, err) == (0, "") and opened == [(tmp_path / "map.html").as_uri()]
         assert out == f"{tmp_path / 'map.html'} is open in your browser, and needs nothing else.\n"
         assert "<!doctype html>" in (tmp_path / "map.html").read_text(encoding="utf-8").lower()[:100]

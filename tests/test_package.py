@@ -156,7 +156,7 @@ class TestWheel:
 
     @pytest.mark.slow
     def test_writes_the_pages_of_the_playground_without_a_network(self, installed, tmp_path):
-        for page, more in (("playground.html", ()), ("map.html", ("--map",))):
+        for page, more in (("playground.html", ()), ("specialization.html", ("specialization",))):
             said = self.said(installed, tmp_path, "playground", "--out", ".", *more)
             assert said.startswith(str(installed)) and (tmp_path / page).stat().st_size > 50_000
 

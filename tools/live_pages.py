@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from moe_lab.registry import PAGES
+from moe_lab_widgets import pages
 from moe_lab_widgets.engine.linking import link_of
-from moe_lab_widgets.playground import bundle
 from tools.recordings import kind_of
 
 FRONT = "RouterAlignmentLab"
@@ -46,5 +46,5 @@ def live(lab: str, values: Mapping[str, Any], note: str) -> str:
 def write_pages(folder: Path) -> None:
     """Writes the pages of the playground into the built site, and that of `FRONT` as its first page."""
     for lab in PAGES:
-        bundle.write(lab, folder, ".")
+        pages.write(lab, folder, ".")
     shutil.copyfile(folder / PAGES[FRONT], folder / "index.html")

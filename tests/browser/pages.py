@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import BrowserContext, Page, expect
 
-from moe_lab_widgets.playground import bundle
+from moe_lab_widgets import pages
 
 Open = Callable[..., Page]
 FAILING_WORKER = """window.Worker = class extends EventTarget {
@@ -25,7 +25,7 @@ FAILING_WORKER = """window.Worker = class extends EventTarget {
 
 def written(lab: str, folder: Path) -> Path:
     """A page as `moe-lab playground --out` writes it."""
-    return bundle.write(lab, folder / "page.html", "https://course.example")
+    return pages.write(lab, folder / "page.html", "https://course.example")
 
 
 def fragment(lab: str, **values: Any) -> str:

@@ -33,7 +33,7 @@ console.log(JSON.stringify(asked.map(([text, number]) => written({ text, numbers
 
 
 def in_node(folder: Path, script: str, asked: Any, module: str) -> Any:
-    generated = page.generated("BalanceLab")
+    generated = page.generated()
     return answered(script, asked, module, generated=generated, folder=folder, sources=[page.HERE, bundle.HERE])
 
 
@@ -96,7 +96,8 @@ def test_operations_on_every_layout(tmp_path: Path) -> None:
             x.gather(1, place), written, written.scatter(1, place, -1.0), x[torch.arange(4)[:, None], place[:, :, 0]],
             torch.cat((x, y[:, :1]), 1), torch.stack((x, y), -1), torch.nn.functional.softplus(30 * x), x.sigmoid(),
             torch.special.entr(odd), x % 0.3, x // 0.7, x.norm(dim=(1, 2)), (x > 0).count_nonzero(1),
-            ~(x > 0) | (y > 1), (5 * x).long(), x**3, 1 / x, x.tanh(), 2 - x, torch.maximum(odd, -odd), x.max(), x.min(), x.sum(),
+            ~(x > 0) | (y > 1), (5 * x).long(), x**3, 1 / x, x.tanh(), 2 - x, torch.maximum(odd, -odd),
+            x.max(), x.min(), x.sum(),
         ]  # fmt: skip
 
     place = torch.randint(0, 3, (4, 2, 6), generator=torch.Generator().manual_seed(0))

@@ -24,7 +24,6 @@ from moe_lab_widgets.playground.declared import offered
 from tests.helpers.effort import one_in
 from tests.widgets.playground.in_node import answered
 
-LABS = page.live_labs()
 ASK = """
 import fs from "node:fs";
 import { Run } from "./run.js";
@@ -126,7 +125,7 @@ def same(page: Any, mine: Any, where: str) -> None:
 
 
 def variants() -> Iterator[Any]:
-    for lab in LABS:
+    for lab in page.LABS:
         count = len(list(documents.choices_of(documents.page_of(getattr(moe_lab_widgets, lab)))))
         yield from (pytest.param(lab, which, id=f"{lab}-{which}") for which in range(count))
 
@@ -143,7 +142,7 @@ def test_a_run_in_a_page_is_the_librarys(lab: str, which: int, tmp_path: Path) -
             ASK,
             {"document": document, "values": values, "every": every, "key": view},
             "run", "template", "session", "written",
-            generated=page.generated(lab), folder=tmp_path, sources=[page.HERE, bundle.HERE],
+            generated=page.generated(), folder=tmp_path, sources=[page.HERE, bundle.HERE],
         )  # fmt: skip
         runs = {
             name: run.replace(precision="float64", seed=values["seed"], record_every=every, device="cpu")
@@ -181,8 +180,6 @@ def test_what_depends_on_a_knob_in_another_way_is_refused() -> None:
 
 
 def test_a_lab_that_is_not_recorded_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"a live page has one of .*: got 'GridlockLab'"):
-        page.page("GridlockLab")
     with pytest.raises(ValueError, match="a Lab must be made of marks, and say how it is recorded"):
         documents.page_of(moe_lab_widgets.GridlockLab)
 

@@ -1,4 +1,4 @@
-"""The playground's JSDoc types, checked by TypeScript: nothing is compiled, and only this test needs npm."""
+"""The pages' JSDoc types, checked by TypeScript: nothing is compiled, and only this test needs npm."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from moe_lab_widgets.live import page
 from moe_lab_widgets.playground import bundle, constants, declared
 
 TYPESCRIPT = "typescript@5.9.3"
@@ -32,8 +33,9 @@ def test_the_types_of_all_modules_fit(tmp_path: Path) -> None:
     command = [npx, "--yes", "--package", TYPESCRIPT, "tsc"]
     if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode:
         pytest.skip(f"npm cannot get {TYPESCRIPT}")
-    generated = {**constants.modules(), "declared.js": declared.module()}
-    for path in bundle.HERE.glob("*.js"):
+    product = page.generated()["product"]
+    generated = {**constants.modules(), "declared.js": declared.module(), "product.js": product}
+    for path in (*bundle.HERE.glob("*.js"), *page.HERE.glob("*.js")):
         shutil.copy(path, tmp_path)
     for name, text in generated.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

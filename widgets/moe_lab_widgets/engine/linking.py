@@ -1,6 +1,6 @@
 """A state of a Lab that can be shared: a line of code, and an address of a page of the site that opens it.
 
-Where the playground mirrors the Lab, that page trains this very run; else it shows the nearest recorded one.
+Where the Lab has a page, that trains this very run; else it shows the nearest recorded one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from urllib.parse import urlencode, urlparse
 from moe_lab.registry import PAGES
 from moe_lab_widgets.engine.knobs import arguments
 from moe_lab_widgets.engine.mnist import MNIST
+from moe_lab_widgets.live.declare import LivePage
 from moe_lab_widgets.playground.texts import BOTH
 
 PAGE = "labs.html"
@@ -50,7 +51,7 @@ class Link:
 
 
 def link_of(
-    kind: type, values: Mapping[str, Any], needed: Mapping[str, Any], site: str | None, own: Mapping[str, Any]
+    kind: Any, values: Mapping[str, Any], needed: Mapping[str, Any], site: str | None, own: Mapping[str, Any]
 ) -> Link:
     """Returns the link to a state of a Lab.
 
@@ -68,7 +69,9 @@ def link_of(
     if name not in PAGES:
         return Link(code, f"{place}/{PAGE}#{urlencode({'lab': name, **values})}")
     known = {one: value for one, value in values.items() if one not in own}  # no folder of the user's in an address
-    lacks = [BOTH["LACKS_MNIST"]] if values["source"] == MNIST else []
+    lacks = [BOTH["LACKS_MNIST"]] if values.get("source") == MNIST else []
+    page: LivePage | None = kind.declaration.page
+    lacks += [] if page is None or page.has(values) else page.missing
     if own.get("mixture") is not None:
         lacks.append(BOTH["LACKS_MIXTURE"])
         known["mixture"] = "own"  # so that the page says so, too

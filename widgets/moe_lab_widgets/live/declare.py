@@ -28,3 +28,12 @@ class LivePage:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     missing: Sequence[str] = ()
     restricted: Sequence[tuple[str, str]] = ()
+
+    def has(self, values: Mapping[str, Any]) -> bool:
+        """Whether the page can run these values."""
+        fixed = all(values.get(name, value) == value for name, value in self.fixed.items())
+        return fixed and all(any(_fits(one, values[name]) for one in some) for name, some in self.choices.items())
+
+
+def _fits(choice: Any, value: Any) -> bool:
+    return bool(choice[0] <= value <= choice[1]) if isinstance(choice, tuple) else bool(choice == value)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import Any
 
-from moe_lab.core.errors import InputError
-from moe_lab.registry import LABS
-from moe_lab_widgets.engine.files import with_suffix, write_whole
+from moe_lab.registry import PAGES
 from moe_lab_widgets.live.documents import document
 from moe_lab_widgets.live.product import module
 from moe_lab_widgets.playground import bundle, declared
@@ -22,9 +18,8 @@ POLICY = bundle.POLICY.replace("script-src 'unsafe-inline'", "script-src 'unsafe
 """What the page may load, which the browser enforces: only what stands in it, and the module of matrix products."""
 
 
-def live_labs() -> list[str]:
-    """Returns the names of the Labs that are recorded."""
-    return [lab.name for lab in LABS if declared.kind_of(lab.name).declaration.page is not None]
+LABS = tuple(name for name in PAGES if name not in bundle.FILES)
+"""The Labs that are recorded."""
 
 
 def page(lab: str, site: str | None = None) -> str:
@@ -37,11 +32,9 @@ def page(lab: str, site: str | None = None) -> str:
     Raises:
       ValueError: the Lab is not recorded.
     """
-    if lab not in live_labs():
-        raise InputError(f"a live page has one of {', '.join(live_labs())}: got {lab!r}")
     kind = declared.kind_of(lab)
     links = bundle.links(lab, site)
-    modules = bundle.Modules(generated(lab, links), [HERE, bundle.HERE])
+    modules = bundle.Modules(generated(), [HERE, bundle.HERE])
     engine = f"function moeEngine(post) {{\n{modules.bundled('session')}return new Session(post);\n}}"
     script = bundle.in_script(f'"use strict";\n{engine}\n(() => {{\n{modules.bundled("live_page")}}})();')
     html = (HERE / "live.html").read_text(encoding="utf-8")
@@ -63,31 +56,13 @@ def page(lab: str, site: str | None = None) -> str:
     return html.replace('<script type="module" src="live_page.js"></script>', f"<script>\n{script}\n</script>")
 
 
-def generated(lab: str, links: Sequence[Any] = ()) -> dict[str, str]:
+def generated() -> dict[str, str]:
     """Returns the modules that are made, by name: the product, and the colours."""
-    told = {"theme": declared.colours(), "links": list(links), "labs": {}}
+    told = {"theme": declared.colours(), "links": [], "labs": {}}
     return {
         "product": f'export const PRODUCT = "{base64.b64encode(module()).decode()}";\n',
         "declared": f"export const DECLARED = {json.dumps(told, ensure_ascii=False)};\n",
     }
-
-
-def write(lab: str, path: Path | str, site: str | None = None) -> Path:
-    """Writes a page, whole or not at all; into a folder under its name on the site. Returns the file's path.
-
-    Raises:
-      ValueError: the Lab is not recorded.
-      FileNotFoundError, RuntimeError: the file cannot be written.
-    """
-    path = Path(path)
-    path = path / file_of(lab) if path.is_dir() else with_suffix(path, ".html", ".htm")
-    return write_whole(path, page(lab, site).encode())
-
-
-def file_of(lab: str) -> str:
-    """Returns the name of a Lab's page on the site."""
-    home = declared.kind_of(lab).__module__.rpartition(".")[2]
-    return f"live_{home}.html"
 
 
 @cache

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from moe_lab.core.errors import InputError
 from moe_lab.registry import LABS, NOTEBOOKS, PAGES
-from moe_lab_widgets.engine.files import with_suffix, write_whole
 from moe_lab_widgets.engine.linking import NOWHERE, own_site
 from moe_lab_widgets.playground import declared
 
@@ -87,18 +86,6 @@ def links(lab: str, site: str | None = None) -> list[dict[str, str]]:
     found = {"The course": "course.html", f"Notebook {notebook.heading}": f"{notebook.stem}.html"}
     found |= {declared.kind_of(other).title: page for other, page in PAGES.items() if other != lab}
     return [{"words": words, "address": f"{site.rstrip('/')}/{name}"} for words, name in found.items()]
-
-
-def write(lab: str, path: Path | str, site: str | None = None) -> Path:
-    """Writes a page, whole or not at all; into a folder under its name on the site. Returns the file's path.
-
-    Raises:
-      ValueError: the Lab has no page.
-      FileNotFoundError, RuntimeError: the file cannot be written.
-    """
-    path = Path(path)
-    path = path / PAGES[lab] if path.is_dir() else with_suffix(path, ".html", ".htm")
-    return write_whole(path, page(lab, site).encode())
 
 
 @cache

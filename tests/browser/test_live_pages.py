@@ -1,0 +1,133 @@
+"""Recorded Labs as pages in Chromium, from a disk: sliders, keys, pointer, stories, links, sizes, and what they say."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from moe_lab_widgets import SpecializationLab
+from moe_lab_widgets.live.page import LABS
+from tests.browser.pages import Open, pages_of, words, written
+from tests.widgets.labs import FAST, done
+
+pytestmark = pytest.mark.browser
+LAB = "SpecializationLab"
+WIDTHS = (390, 768, 1366, 1920)
+SMALL = {"steps": 50, "trials": 2, "samples": 200}
+SECONDS = 60_000
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(LAB, tmp_path_factory.mktemp("live"))
+
+
+@pytest.fixture
+def show(browser: object, path: Path) -> Iterator[Open]:
+    with pages_of(browser, LAB, path, SECONDS) as opened:
+        yield opened
+
+
+class Exact(SpecializationLab):  # type: ignore[misc, valid-type]
+    """The Lab trained in float64, as the page trains."""
+
+    declaration = dataclasses.replace(
+        SpecializationLab.declaration,
+        runs=lambda values: {
+            name: run.replace(precision="float64") for name, run in SpecializationLab.declaration.runs(values).items()
+        },
+    )
+
+
+def ended(page: Page) -> Page:
+    """The page when its run, as fast as it trains, has ended."""
+    page.select_option("#speed", label=FAST)
+    expect(page.locator("#play")).to_have_text("Replay", timeout=SECONDS)
+    return page
+
+
+def test_it_says_what_the_lab_says(show: Open) -> None:
+    page = ended(show(**SMALL, seed=5))
+    lab = Exact(**SMALL, seed=5)
+    try:
+        lab.controls.speed.value = FAST
+        done(lab)
+        assert words(page, "caption") == lab.caption(lab.record)
+    finally:
+        lab.close()
+    assert words(page, "at") == "50 of 50"
+
+
+def test_it_trains_by_itself_and_the_first_picture_comes_soon(show: Open) -> None:
+    page = show(trials=2)
+    expect(page.locator("#at")).not_to_have_text("0 of 400")
+    page.click("#play")
+    expect(page.locator("#play")).to_have_text("Play")
+
+
+@pytest.mark.parametrize("worker", ["", "delete window.Worker;"], ids=["worker", "no worker"])
+def test_a_slider_by_keys_begins_another_run(show: Open, worker: str) -> None:
+    page = show(script=worker, **SMALL)
+    page.focus("#knob-experts")
+    page.keyboard.press("ArrowRight")
+    ended(page)
+    assert "of 9 experts carry" in words(page, "caption")
+    assert "experts=9" in page.evaluate("location.hash") and "experts=9" in words(page, "python")
+    assert "clusters" not in page.evaluate("location.hash")  # an address has what differs
+
+
+def test_values_that_do_not_fit_are_lowered_and_the_rule_is_said(show: Open) -> None:
+    page = show(**SMALL, dimension=8, clusters=8)
+    assert page.locator("#knob-clusters + *").count() and page.evaluate("location.hash").find("clusters=8") < 0
+    assert "must be at least 2 clusters" in words(page, "see")
+
+
+def test_a_step_at_a_time_and_back(show: Open) -> None:
+    page = show(calm=True, **SMALL)
+    for _ in range(3):
+        before = words(page, "at")
+        page.click("#step")
+        expect(page.locator("#at")).not_to_have_text(before)
+    page.focus("#scrub")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#at")).to_have_text(before)
+
+
+def test_a_pointer_reads_a_cell_and_numbers_stand_in_tables(show: Open) -> None:
+    page = ended(show(**SMALL))
+    page.locator("canvas").first.hover(position={"x": 120, "y": 50})
+    assert words(page, "tip").startswith("cluster 1, expert 1: ")
+    page.click("#numbers summary")
+    expect(page.locator("#tables table").first).to_be_visible()
+    assert page.locator("#tables table").first.locator("tr").count() == 5
+
+
+def test_a_story_is_told_when_its_run_has_ended(show: Open) -> None:
+    page = show(calm=True)
+    page.select_option("#story", index=2)
+    expect(page.locator("#play")).to_have_text("Pause")
+    assert words(page, "see") == ""
+    story = SpecializationLab.stories[1]
+    assert page.locator("#story option:checked").text_content() == story.name
+    defaults = {"seed": 0, **{knob.name: knob.default for knob in SpecializationLab.knobs}}
+    for name, value in story.values.items():
+        assert f"{name}={value}" in page.evaluate("location.hash") or value == defaults[name]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_fits_every_width(show: Open, width: int) -> None:
+    page = ended(show(width=width, height=768 if width > 400 else 844, **SMALL))
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    if width >= 1366:
+        box = page.locator("#caption").bounding_box()
+        assert box is not None and box["y"] + box["height"] <= 768 + 20
+
+
+@pytest.mark.parametrize("lab", [lab for lab in LABS if lab != LAB])
+def test_every_other_lab_opens_and_trains(browser: object, tmp_path: Path, lab: str) -> None:
+    with pages_of(browser, lab, written(lab, tmp_path), SECONDS) as opened:
+        assert words(ended(opened(steps=20, trials=2, samples=100)), "caption")
