@@ -23,6 +23,7 @@ TOPICS = {
     "browser": "a slider in a real browser",
     "frames": "what a frame of each Lab costs",
     "playground": "the pages that train in the browser: first picture, steps, a map, sizes",
+    "recorded": "recorded Labs in node: a step beside torch, the first picture, a page's size",
     "link": "a Lab over links of 20, 5 and 2 Mbit/s",
     "specialization": "a step of the cluster room's mixture, ten trials, a live run",
     "pruning": "a step of the pruning room's layer, a live run, a rho, a pruned layer's inference",

@@ -1,6 +1,6 @@
 /** Runs the programs of a recorded Lab: lists of operations on buffers, all of which lie in one heap. */
 
-import { LOOPS } from "./kernels.js";
+import { LOOPS, accumulate } from "./kernels.js";
 import { dimensionOf, numberOf, overRows, stridesIn, without } from "./layout.js";
 import { isScattered, multiplier } from "./linear.js";
 import { madeOf } from "./operations.js";
@@ -46,7 +46,17 @@ export class Engine {
     this.heap = new Float64Array(memory.buffer);
     this.scratch = this.copies + lasting;
     const made = new WebAssembly.Instance(PRODUCTS, { e: { m: memory } });
-    this.multiply = /** @type {import("./linear.js").Multiply} */ (made.exports.multiply);
+    const quick = /** @type {Record<string, any>} */ (made.exports);
+    /** @type {import("./linear.js").Multiply} */
+    this.multiply = quick.multiply;
+    /** @type {Record<string, import("./layout.js").Quick>} */
+    this.quick = {};
+    /** Adds a row to the row that is there. @type {import("./layout.js").RowLoop} */
+    const addTo = (n, o, p) => quick.add(n, o, o, p);
+    this.quick.accumulate = { both: addTo, one: addTo, swaps: false };
+    for (const name of ["add", "sub", "mul", "div"]) {
+      this.quick[name] = { both: quick[name], one: quick[`${name}1`], swaps: name === "add" || name === "mul" };
+    }
     for (const [buffer, values] of Object.entries(recorded.constants)) this.set(Number(buffer), values);
     /** @type {Record<string, Act[]>} */
     this.programs = {};
@@ -125,15 +135,17 @@ export class Engine {
   /** A loop over an output and what is repeated to fill it. @param {Loop} loop @param {Operand} output
    * @param {Operand[]} inputs @returns {Act} */
   over(loop, output, ...inputs) {
+    return this.overOrQuick(loop, undefined, output, ...inputs);
+  }
+
+  /** The same with a quick loop where rows lie side by side. @param {Loop} loop
+   * @param {import("./layout.js").Quick | undefined} quick @param {Operand} output @param {Operand[]} inputs
+   * @returns {Act} */
+  overOrQuick(loop, quick, output, ...inputs) {
     const all = [output, ...inputs];
     const strides = all.map((one) => stridesIn(one, output.sizes));
-    return overRows(
-      this.heap,
-      loop,
-      output.sizes,
-      all.map((one) => one.offset),
-      strides,
-    );
+    const offsets = all.map((one) => one.offset);
+    return overRows(this.heap, loop, output.sizes, offsets, strides, quick);
   }
 
   /** Fills an output with a number. @param {Operand} output @param {any} value */
@@ -178,7 +190,9 @@ export class Engine {
       if (!gone.includes(d)) next += 1;
       return gone.includes(d) ? 0 : output.strides[own];
     });
+    const quick = loop === accumulate ? this.quick.accumulate : undefined;
     const offsets = [output.offset, input.offset];
-    return [this.filled(output, begin), overRows(this.heap, loop, input.sizes, offsets, [strides, input.strides])];
+    const reduce = overRows(this.heap, loop, input.sizes, offsets, [strides, input.strides], quick);
+    return [this.filled(output, begin), reduce];
   }
 }

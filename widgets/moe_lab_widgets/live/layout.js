@@ -34,14 +34,29 @@ export function part(one, dimension, begin, size) {
 const SHORT = 12;
 /** A row shorter than this is no row for a loop, where there is a longer one. */
 
+/** A loop of the WebAssembly module, over rows of n numbers that lie side by side; of `one`, q is one number. Places in
+ * bytes. @typedef {(n: number, o: number, p: number, q: number) => void} RowLoop */
+/** @typedef {{ both: RowLoop, one: RowLoop, swaps: boolean }} Quick loops for rows, and whether p and q may swap */
+
+/** A loop that calls a quick one, where the rows allow it. @param {Loop} loop @param {Quick | undefined} quick
+ * @param {number} n @param {number[]} rows strides @returns {Loop} */
+function quickest(loop, quick, n, [os, ps, qs]) {
+  if (!quick || n < SHORT || os !== 1) return loop;
+  if (ps === 1 && qs === 1) return (_h, count, o, _os, p, _ps, q) => quick.both(count, 8 * o, 8 * p, 8 * q);
+  if (ps === 1 && qs === 0) return (_h, count, o, _os, p, _ps, q) => quick.one(count, 8 * o, 8 * p, 8 * q);
+  if (quick.swaps && ps === 0 && qs === 1) return (_h, count, o, _os, p, _ps, q) => quick.one(count, 8 * o, 8 * q, 8 * p);
+  return loop;
+}
+
 /** Returns what calls a loop for all rows of some sizes.
  *
  * Neighbouring dimensions become one where every operand allows it; the last one left is the row, or the longest if the
  * last is short.
- * @param {Heap} heap @param {Loop} loop @param {number[]} sizes @param {number[]} offsets of at most four operands,
+ * @param {Heap} heap @param {Loop} slow @param {number[]} sizes @param {number[]} offsets of at most four operands,
  *   the output first
- * @param {number[][]} strides of each @returns {() => void} */
-export function overRows(heap, loop, sizes, offsets, strides) {
+ * @param {number[][]} strides of each @param {Quick} [quick] the same for rows that lie side by side
+ * @returns {() => void} */
+export function overRows(heap, slow, sizes, offsets, strides, quick) {
   if (sizes.includes(0)) return () => {};
   /** @type {number[]} */
   let lengths = [];
@@ -67,6 +82,7 @@ export function overRows(heap, loop, sizes, offsets, strides) {
   const rows = steps.map((own) => own.pop() ?? 0);
   const [o = 0, p = 0, q = 0, r = 0] = offsets;
   const [os = 0, ps = 0, qs = 0, rs = 0] = rows;
+  const loop = quickest(slow, quick, n, [os, ps, qs]);
   if (!lengths.length) return () => loop(heap, n, o, os, p, ps, q, qs, r, rs);
   const count = numberOf(lengths);
   const starts = [0, 1, 2, 3].map((place) => startsOf(count, lengths, offsets[place] ?? 0, steps[place] ?? []));

@@ -50,8 +50,9 @@ const FACTORS = { add: ["alpha", 2, 1], sub: ["alpha", 2, 1], rsub: ["alpha", 2,
 function elementwise({ given, named, results: [output], name }) {
   const factor = FACTORS[name];
   const inputs = given.slice(0, factor ? 2 : 3).map((one) => this.operand(one));
-  if (factor) inputs.push(this.operand(named[factor[0]] ?? given[factor[1]] ?? factor[2]));
-  return this.over(LOOPS[name], output, ...inputs);
+  const number = factor ? (named[factor[0]] ?? given[factor[1]] ?? factor[2]) : 1;
+  if (factor) inputs.push(this.operand(number));
+  return this.overOrQuick(LOOPS[name], Number(number) === 1 ? this.quick[name] : undefined, output, ...inputs);
 }
 
 /** @type {Maker} */

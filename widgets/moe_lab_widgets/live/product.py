@@ -1,8 +1,10 @@
-"""Matrix products in WebAssembly: a module of one function, assembled here, so that no tool is needed to build a page.
+"""Products in WebAssembly: a module of a few functions, assembled here, so that no tool is needed to build a page.
 
     multiply(x, y, z, m, k, n, xi, xk, yk, zi)        z[i, j] = sum over q of x[i, q] y[q, j]   (float64)
 
 x, y and z are addresses in bytes; xi, xk, yk and zi are the bytes from a row (or of x from a column) to the next.
+    add(n, o, p, q) ...                               o[i] = p[i] + q[i]; add1: o[i] = p[i] + q
+
 Columns of y and z lie side by side. Four rows of z by four columns are summed at once, in eight registers of two
 numbers.
 """
@@ -61,12 +63,12 @@ def times(one: Code, other: Code) -> Code:
     return [*one, *other, 0x6C]
 
 
-def step(name: str, by: Code) -> Code:
+def step(name: str | int, by: Code) -> Code:
     """Returns code that adds to a local."""
     return put(name, plus(get(name), by))
 
 
-def while_at_most(name: str, ahead: int, most: str, *body: Code) -> Code:
+def while_at_most(name: str | int, ahead: int, most: str | int, *body: Code) -> Code:
     """Returns a loop that runs while name + ahead <= most."""
     leave = [*plus(get(name), whole(ahead)), *get(most), 0x4A, 0x0D, 1]  # i32.gt_s, br_if out of the block
     return [0x02, 0x40, 0x03, 0x40, *leave, *joined(body), 0x0C, 0, 0x0B, 0x0B]
@@ -127,6 +129,31 @@ def single() -> Code:
     return joined(code)
 
 
+ROWWISE = {
+    "add": (ADD, 0xA0),
+    "sub": (vector(0xF1, 0x01), 0xA1),
+    "mul": (MULTIPLY, 0xA2),
+    "div": (vector(0xF3, 0x01), 0xA3),
+}
+"""Functions of rows of numbers: the instructions for two numbers and for one."""
+
+
+def rowwise(both: Code, single_one: int, scalar: bool) -> Code:
+    """Returns code that does something with rows of n numbers, two at a time; `scalar`: q is one number."""
+    n, o, p, q, i, spread = range(6)
+    right = get(spread) if scalar else at(get(q))
+    pair = [get(o), at(get(p)), right, both, vector(0x0B), [3, 0]]
+    last = [get(o), get(p), [0x2B, 3, 0], get(q), [0x2B, 3, 0], [single_one, 0x39, 3, 0]]
+    moved = [o, p] if scalar else [o, p, q]
+    code = [put(spread, get(q), vector(0x0A), [3, 0])] if scalar else []
+    code += [
+        put(i, whole(0)),
+        while_at_most(i, 2, n, *pair, *(step(one, whole(2 * NUMBER)) for one in moved), step(i, whole(2))),
+        while_at_most(i, 1, n, *last, *(step(one, whole(NUMBER)) for one in moved), step(i, whole(1))),
+    ]
+    return joined(code)
+
+
 def section(number: int, *content: Sequence[int]) -> Code:
     body = [byte for part in content for byte in part]
     return [number, *unsigned(len(body)), *body]
@@ -136,9 +163,9 @@ def named(name: str) -> Code:
     return [len(name), *name.encode()]
 
 
-def module() -> bytes:
-    """Returns the module; it imports the memory `m` of `e`."""
-    body = [
+def multiplication() -> Code:
+    """Returns code that multiplies matrices."""
+    return joined([
         put("j", whole(0)),
         while_at_most(
             "j", 4, "n",
@@ -153,14 +180,25 @@ def module() -> bytes:
             while_at_most("i", 1, "m", single(), step("i", whole(1))),
             step("j", whole(1)),
         ),
-    ]  # fmt: skip
-    kinds = [3, len(INTEGERS), I32, SUM - len(LOCALS), V128, 1, F64]
-    function = [*kinds, *joined(body), 0x0B]
+    ])  # fmt: skip
+
+
+def module() -> bytes:
+    """Returns the module; it imports the memory `m` of `e`."""
+    of_matrices = [3, len(INTEGERS), I32, SUM - len(LOCALS), V128, 1, F64]
+    functions = [("multiply", 0, [*of_matrices, *multiplication(), 0x0B])]
+    for name, (both, one) in ROWWISE.items():
+        for scalar in (False, True):
+            code = [2, 1, I32, 1, V128, *rowwise(both, one, scalar), 0x0B]
+            functions.append((f"{name}1" if scalar else name, 1, code))
+    count = [len(functions)]
+    exports = joined([*named(name), 0, *unsigned(place)] for place, (name, _, _) in enumerate(functions))
+    kinds = joined([0x60, len(some), *[I32] * len(some), 0] for some in (PARAMETERS, "nopq"))
     return bytes([
         *b"\0asm", 1, 0, 0, 0,
-        *section(1, [1, 0x60, len(PARAMETERS), *[I32] * len(PARAMETERS), 0]),
+        *section(1, [2], kinds),
         *section(2, [1], named("e"), named("m"), [2, 0, 1]),
-        *section(3, [1, 0]),
-        *section(7, [1], named("multiply"), [0, 0]),
-        *section(10, [1], unsigned(len(function)), function),
+        *section(3, count, [kind for _, kind, _ in functions]),
+        *section(7, count, exports),
+        *section(10, count, joined([*unsigned(len(code)), *code] for _, _, code in functions)),
     ])  # fmt: skip

@@ -1,0 +1,100 @@
+"""Recorded Labs in node: a step beside torch in the same form and precision, the first picture, and a page's size."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import moe_lab_widgets
+from benchmarks.measure import Result
+from moe_lab.core.graphs import as_on_accelerator
+from moe_lab_widgets.live import documents, page
+from moe_lab_widgets.live.template import Packer, in_json
+from moe_lab_widgets.playground import bundle
+
+ASK = """
+import fs from "node:fs";
+import { Run } from "./run.js";
+import { instantiate } from "./template.js";
+const { document, values, steps } = JSON.parse(fs.readFileSync(0));
+const milliseconds = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1000; };
+const begun = performance.now();
+const run = new Run(instantiate(document, values), values, { seed: 0, steps: values.steps, every: 1e9 });
+run.picture(Object.keys(run.recorded.pictures)[0]);
+const first = performance.now() - begun;
+for (let step = 0; step < 5; step++) run.advance();
+const before = milliseconds();
+for (let step = 0; step < steps; step++) run.advance();
+console.log(JSON.stringify({ first, step: (milliseconds() - before) / steps }));
+"""
+
+
+def run(tiny: bool = False) -> list[Result]:
+    """With `tiny`, a few steps, and of one Lab."""
+    labs = list(page.LABS)[:1] if tiny else list(page.LABS)
+    node = shutil.which("node")
+    results: list[Result] = []
+    for lab in labs:
+        name = lab.removesuffix("Lab").lower()
+        kind = getattr(moe_lab_widgets, lab)
+        ratio, first = (None, None) if node is None else compared(node, kind, 3 if tiny else 40)
+        note = "needs node" if node is None else "CPU time in node over that of torch on one thread, both in float64"
+        results.append(Result(f"recorded_step_{name}", ratio, "times", note=note))
+        results.append(
+            Result(f"recorded_first_{name}", first, "ms", note="samples, start, measures and marks, in node")
+        )
+        if not tiny:
+            size = len(gzip.compress(page.page(lab).encode())) / 1000
+            results.append(Result(f"recorded_size_{name}", size, "KB", 140.0, note="of the page, compressed"))
+    return results
+
+
+def compared(node: str, kind: Any, steps: int) -> tuple[float, float]:
+    """Returns how many times as long as in torch a step takes in node, and milliseconds to the first picture there."""
+    how = documents.page_of(kind)
+    values = documents.defaults_of(kind)
+    when = next(one for one in documents.choices_of(how) if how.has(values) and _holds(one, values))
+    packer = Packer()
+    variant = {"when": when, "recorded": packer.packed(documents.variant_of(kind, how, when))}
+    document = json.loads(in_json({"variants": [variant], **packer.lists}))
+    with tempfile.TemporaryDirectory() as folder:
+        modules = bundle.Modules(page.generated(), [page.HERE, bundle.HERE])
+        for one in modules.needed("run", "template"):
+            (Path(folder) / f"{one}.js").write_text(modules.source(one), encoding="utf-8")
+        (Path(folder) / "package.json").write_text('{"type": "module"}')
+        (Path(folder) / "ask.js").write_text(ASK)
+        asked = json.dumps({"document": document, "values": values, "steps": steps})
+        done = subprocess.run([node, "ask.js"], input=asked, capture_output=True, text=True, cwd=folder, check=True)
+    found = json.loads(done.stdout)
+    return found["step"] / torch_step(kind, values, steps), found["first"]
+
+
+def torch_step(kind: Any, values: dict[str, Any], steps: int) -> float:
+    """Returns CPU milliseconds of a step of all runs in torch, in the form for accelerators, on one thread."""
+    torch.set_num_threads(1)
+    runs = kind.declaration.runs(values).values()
+    with as_on_accelerator():
+        learners = [
+            kind.declaration.training(run.replace(precision="float64", device="cpu")).learners[0] for run in runs
+        ]
+        for learner in learners:
+            learner.advance(5)
+        begun = time.process_time()
+        for learner in learners:
+            learner.advance(steps)
+    return 1000 * (time.process_time() - begun) / steps
+
+
+def _holds(when: dict[str, Any], values: dict[str, Any]) -> bool:
+    return all(
+        choice[0] <= values[name] <= choice[1] if isinstance(choice, tuple) else values[name] == choice
+        for name, choice in when.items()
+    )
