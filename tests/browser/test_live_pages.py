@@ -10,7 +10,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from moe_lab_widgets import SpecializationLab
+from moe_lab_widgets.live import documents
 from moe_lab_widgets.live.page import LABS
+from moe_lab_widgets.live.page import page as live_page
 from tests.browser.pages import Open, pages_of, words, written
 from tests.widgets.labs import FAST, done
 
@@ -116,6 +118,19 @@ def test_a_story_is_told_when_its_run_has_ended(show: Open) -> None:
     defaults = {"seed": 0, **{knob.name: knob.default for knob in SpecializationLab.knobs}}
     for name, value in story.values.items():
         assert f"{name}={value}" in page.evaluate("location.hash") or value == defaults[name]
+
+
+def test_an_exported_page_begins_with_the_labs_values(browser: object, tmp_path: Path) -> None:
+    lab = SpecializationLab(experts=5, seed=4, playing=False)
+    try:
+        path = lab.export(tmp_path / "mine.html", live=True)
+    finally:
+        lab.close()
+    with pytest.raises(ValueError, match=r"the values that it begins with: Other activations need Python\."):
+        live_page(LAB, values={**documents.defaults_of(SpecializationLab), "activation": "tanh"})
+    with pages_of(browser, LAB, path, SECONDS) as opened:
+        page = opened()
+        assert page.evaluate("location.hash") == f"#lab={LAB}&experts=5&seed=4"
 
 
 @pytest.mark.parametrize("width", WIDTHS)

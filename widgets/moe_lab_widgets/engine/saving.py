@@ -56,12 +56,24 @@ class Saving(Declared):
         return write_whole(path, dataset_bytes(data, path.suffix))
 
     @checked
-    def export(self, path: str | Path) -> Path:
+    def export(self, path: str | Path, live: bool = False) -> Path:
         """Writes the run on show as one HTML page that plays without a kernel or a network, atomically.
 
         The last frame of a run that has not ended says so.
+
+        Args:
+          live: whether the page trains in the browser, beginning with these values, and has sliders. Recording the Lab
+            can take a minute, once in a process.
+
+        Raises:
+          ValueError: the page should be live, and the Lab is not recorded, or not for these values.
+          FileNotFoundError, RuntimeError: the file cannot be written.
         """
         path = with_suffix(path, ".html", ".htm")
+        if live:
+            from moe_lab_widgets.live.page import page as live_page  # here: it is about all Labs
+
+            return write_whole(path, live_page(type(self).__name__, values=self.values).encode())
         with self.screen.for_a_file(self.record) as picture:
             page = page_of(self, picture, self.records, self._presenter.values, self.screen.shown, self.finished)
         return write_whole(path, page)

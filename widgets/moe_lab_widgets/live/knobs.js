@@ -63,11 +63,12 @@ export function fitted(lab, wanted) {
   return { values, said };
 }
 
-/** What an address asks for, as `lab.link()` writes it. @param {Lab} lab @param {string} fragment */
-export function fromAddress(lab, fragment) {
+/** What an address asks for, as `lab.link()` writes it; the start of the file where it asks for nothing.
+ * @param {Lab} lab @param {string} fragment @param {Values} start */
+export function fromAddress(lab, fragment, start) {
   const asked = new URLSearchParams(fragment.replace(/^#/, ""));
   /** @type {Values} */
-  const wanted = { ...lab.defaults };
+  const wanted = [...asked].length ? { ...lab.defaults } : { ...lab.defaults, ...start };
   /** @type {string[]} */
   const said = [];
   for (const knob of lab.knobs) {
@@ -84,7 +85,7 @@ export function fromAddress(lab, fragment) {
       said.push(`This page has no ${name} of ${given}: a notebook has.`);
     }
   }
-  wanted.seed = Number(asked.get("seed") ?? 0);
+  wanted.seed = Number(asked.get("seed") ?? wanted.seed);
   return { wanted, said };
 }
 

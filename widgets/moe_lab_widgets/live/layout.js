@@ -44,7 +44,8 @@ function quickest(loop, quick, n, [os, ps, qs]) {
   if (!quick || n < SHORT || os !== 1) return loop;
   if (ps === 1 && qs === 1) return (_h, count, o, _os, p, _ps, q) => quick.both(count, 8 * o, 8 * p, 8 * q);
   if (ps === 1 && qs === 0) return (_h, count, o, _os, p, _ps, q) => quick.one(count, 8 * o, 8 * p, 8 * q);
-  if (quick.swaps && ps === 0 && qs === 1) return (_h, count, o, _os, p, _ps, q) => quick.one(count, 8 * o, 8 * q, 8 * p);
+  if (quick.swaps && ps === 0 && qs === 1)
+    return (_h, count, o, _os, p, _ps, q) => quick.one(count, 8 * o, 8 * q, 8 * p);
   return loop;
 }
 

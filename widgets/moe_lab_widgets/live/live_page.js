@@ -21,6 +21,8 @@ const TIP = "Point at a cell, a curve or a mark to read it.";
 const recorded = find("recorded").textContent;
 /** @type {import("./knobs.js").Lab} */
 const lab = JSON.parse(recorded).lab;
+/** The values that this file begins with. @type {Record<string, any>} */
+const start = JSON.parse(find("start").textContent);
 const view = {
   /** @type {Record<string, any>} */
   furniture: {},
@@ -303,7 +305,7 @@ function addFigure(place) {
 
 /** Opens the run that the address asks for. */
 function openAddress() {
-  const { wanted, said } = fromAddress(lab, location.hash);
+  const { wanted, said } = fromAddress(lab, location.hash, start);
   view.said = [...said, ...board.put(wanted)];
   view.story = -1;
   begin();

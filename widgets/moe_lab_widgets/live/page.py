@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from functools import cache
 from html import escape
 from pathlib import Path
+from typing import Any
 
+from moe_lab.core.errors import InputError
 from moe_lab.registry import PAGES
-from moe_lab_widgets.live.documents import document
+from moe_lab_widgets.live import documents
 from moe_lab_widgets.live.product import module
+from moe_lab_widgets.live.template import in_json
 from moe_lab_widgets.playground import bundle, declared
 
 HERE = Path(__file__).parent
@@ -22,17 +26,24 @@ LABS = tuple(name for name in PAGES if name not in bundle.FILES)
 """The Labs that are recorded."""
 
 
-def page(lab: str, site: str | None = None) -> str:
+def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = None) -> str:
     """Returns the page of a Lab as one HTML file. Recording a Lab takes up to two minutes, once in a process.
 
     Args:
       lab: its name.
       site: where the course's pages are, to which it links; the repository's own pages when None.
+      values: of knobs, with which it begins unless its address has others; the defaults when None.
 
     Raises:
-      ValueError: the Lab is not recorded.
+      ValueError: the Lab is not recorded, or not for these values.
     """
+    if lab not in LABS:
+        raise InputError(f"the Labs that are recorded for a live page are {', '.join(LABS)}: got {lab!r}")
     kind = declared.kind_of(lab)
+    how = documents.page_of(kind)
+    if values is not None and not how.has(values):
+        raise InputError(f"a live page must be able to run the values that it begins with: {' '.join(how.missing)}")
+    start = {name: value for name, value in (values or {}).items() if name != "device"}
     links = bundle.links(lab, site)
     modules = bundle.Modules(generated(), [HERE, bundle.HERE])
     engine = f"function moeEngine(post) {{\n{modules.bundled('session')}return new Session(post);\n}}"
@@ -44,7 +55,8 @@ def page(lab: str, site: str | None = None) -> str:
         "about": escape(about),
         "source": escape(f"Made by moe_lab {_version()}. The picture is that of {lab} in the notebooks."),
         "links": " ".join(f'<a href="{escape(one["address"])}">{escape(one["words"])}</a>' for one in links),
-        "recorded": document(kind).replace("<", "\\u003c"),
+        "start": in_json(start).replace("<", "\\u003c"),
+        "recorded": documents.document(kind).replace("<", "\\u003c"),
     }
     for name, text in words.items():
         html = html.replace(f"{{{name}}}", text)
