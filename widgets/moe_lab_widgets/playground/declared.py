@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-import moe_lab_widgets
+from moe_lab import registry
 from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.maps import ENOUGH
 from moe_lab_widgets.drawing.trials import BANDS, MOST_LINES, SPREAD_WORDS
@@ -61,8 +61,9 @@ def declared(labs: Sequence[str] = LABS, links: Sequence[Mapping[str, str]] = ()
 
 
 def kind_of(name: str) -> Any:
-    """Returns the class of a Lab."""
-    return getattr(moe_lab_widgets, name)
+    """Returns the class of a Lab of the registry."""
+    module = next(lab.module for lab in registry.LABS if lab.name == name)
+    return getattr(importlib.import_module(f"moe_lab_widgets.{module}"), name)
 
 
 @cache
