@@ -13,6 +13,7 @@ import pytest
 
 import moe_lab_widgets
 from moe_lab.drawing.marks import Mark, Words, parts_of, written
+from moe_lab.specialization import model
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.engine.copying import started
 from moe_lab_widgets.engine.record import side_by_side
@@ -130,43 +131,60 @@ def variants() -> Iterator[Any]:
         yield from (pytest.param(lab, which, id=f"{lab}-{which}") for which in range(count))
 
 
+def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int, folder: Path) -> None:
+    """Asserts that a page's run of random values is the library's."""
+    kind, every = getattr(moe_lab_widgets, lab), 4
+    values = settings(lab, when, seed)
+    view = next((f"/{values[knob.name]}" for knob in kind.knobs if knob.view_only), "")
+    found = answered(
+        ASK,
+        {"document": document, "values": values, "every": every, "key": view},
+        "run", "template", "session", "written",
+        generated=page.generated(), folder=folder, sources=[page.HERE, bundle.HERE],
+    )  # fmt: skip
+    runs = {
+        name: run.replace(precision="float64", seed=values["seed"], record_every=every, device="cpu")
+        for name, run in kind.declaration.runs(values).items()
+    }
+    _, *mine = side_by_side({name: lambda run=run: started(run) for name, run in runs.items()}, values, 23)
+    told = [one for one in found["said"] if one["type"] == "record"]  # Python's first record has one run alone
+    assert found["said"][0]["type"] == "begun", found["said"][0]
+    assert [one["step"] for one in told] == [record.step for record in mine], values
+    furniture = found["said"][0]["furniture"][view]
+    for place, panel in enumerate(kind.declaration.panels):
+        draw, note = panel.marks[0], panel.marks[2]
+        same(furniture[place]["axes"], list(draw(MarkValues(values))), panel.title)
+        wanted = Words(note) if isinstance(note, str) else note(MarkValues(values))
+        same(furniture[place]["note"], wanted, f"{panel.title}, note")
+    for record, measured, one in zip(mine, found["measured"], told, strict=True):
+        for name, shot in record.parts.items():
+            for measure, value in shot.values.items():
+                close(measured[name][measure], value, f"{name}, {measure}, step {record.step}, {values}")
+        now = MarkRecord(record)
+        assert one["words"] == written(kind.declaration.caption.words(now)), values
+        for place, panel in enumerate(kind.declaration.panels):
+            same(one["pictures"][view]["panels"][place], list(panel.marks[1](now)), f"{panel.title}, {record.step}")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("lab", "which"), one_in(4, list(variants()), first=1))
 def test_a_run_in_a_page_is_the_librarys(lab: str, which: int, tmp_path: Path) -> None:
-    kind = getattr(moe_lab_widgets, lab)
     when, document = whole(lab, which)
     for seed in range(3):
-        values, every = settings(lab, when, 100 * which + seed), 4
-        view = next((f"/{values[knob.name]}" for knob in kind.knobs if knob.view_only), "")
-        found = answered(
-            ASK,
-            {"document": document, "values": values, "every": every, "key": view},
-            "run", "template", "session", "written",
-            generated=page.generated(), folder=tmp_path, sources=[page.HERE, bundle.HERE],
-        )  # fmt: skip
-        runs = {
-            name: run.replace(precision="float64", seed=values["seed"], record_every=every, device="cpu")
-            for name, run in kind.declaration.runs(values).items()
-        }
-        first, *mine = side_by_side({name: lambda run=run: started(run) for name, run in runs.items()}, values, 23)
-        mine = [first, *mine][1:]  # the first has one run alone
-        told = [one for one in found["said"] if one["type"] == "record"]
-        assert [one["type"] for one in found["said"][:1]] == ["begun"], found["said"][0]
-        assert [one["step"] for one in told] == [record.step for record in mine], values
-        furniture = found["said"][0]["furniture"][view]
-        for place, panel in enumerate(kind.declaration.panels):
-            note, axes = furniture[place]["note"], panel.marks[0](MarkValues(values))
-            wanted = Words(panel.marks[2]) if isinstance(panel.marks[2], str) else panel.marks[2](MarkValues(values))
-            same(note, wanted, f"{panel.title}, note")
-            same(furniture[place]["axes"], list(axes), panel.title)
-        for record, measured, one in zip(mine, found["measured"], told, strict=True):
-            for name, shot in record.parts.items():
-                for measure, value in shot.values.items():
-                    close(measured[name][measure], value, f"{name}, {measure}, step {record.step}, {values}")
-            now = MarkRecord(record)
-            assert one["words"] == written(kind.declaration.caption.words(now)), values
-            for place, panel in enumerate(kind.declaration.panels):
-                same(one["pictures"][view]["panels"][place], list(panel.marks[1](now)), f"{panel.title}, {record.step}")
+        assert_same_run(lab, when, document, 100 * which + seed, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_page_follows_a_change_of_the_librarys_mathematics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another loss, (1 - t)^2 in place of the logistic one: no JavaScript knows of it."""
+    squared = model.Loss(lambda margin: (1 - margin).square(), lambda margin: 2 * (margin - 1))
+    monkeypatch.setitem(model.LOSSES, "paper", squared)
+    kind = moe_lab_widgets.SpecializationLab
+    how = documents.page_of(kind)
+    when, packer = {"activation": "linear"}, Packer()
+    recording = packer.packed(documents.variant_of(kind, how, when, whole=True))
+    document = {"lab": {}, "theme": {}, "variants": [{"when": when, "recorded": recording}], **packer.lists}
+    assert_same_run(kind.__name__, when, json.loads(in_json(document)), 7, tmp_path)
 
 
 def test_what_depends_on_a_knob_in_another_way_is_refused() -> None:
