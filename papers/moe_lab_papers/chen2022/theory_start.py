@@ -165,7 +165,7 @@ def explored(run: ClusterRun, *, counted: int = 40) -> Explored:
 def _products(learner: MixtureLearner) -> Float[np.ndarray, "T M J S"]:
     """<w_{m,j}, s> for every filter and signal, negated where a_j = -1 so that growth is positive."""
     d = learner.run.task.dimension
-    signed = learner.state.experts[..., :d] * learner.like.new_tensor(models.signs(learner.model))[:, None]
+    signed = learner.state.experts[..., :d] * models.signs(learner.model).to(learner.like)[:, None]
     return torch.einsum("tmjd,tsd->tmjs", signed, learner.signals).double().cpu().numpy()
 
 
