@@ -18,7 +18,6 @@ from benchmarks.measure import Result
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab_widgets.live import documents, page
 from moe_lab_widgets.live.template import Packer, in_json
-from moe_lab_widgets.playground import bundle
 
 ASK = """
 import fs from "node:fs";
@@ -61,15 +60,12 @@ def compared(node: str, kind: Any, steps: int) -> tuple[float, float]:
     """Returns how many times as long as in torch a step takes in node, and milliseconds to the first picture there."""
     how = documents.page_of(kind)
     values = documents.defaults_of(kind)
-    when = next(one for one in documents.choices_of(how) if how.has(values) and _holds(one, values))
+    when = how.choice_of(values)
     packer = Packer()
     variant = {"when": when, "recorded": packer.packed(documents.variant_of(kind, how, when))}
     document = json.loads(in_json({"variants": [variant], **packer.lists}))
     with tempfile.TemporaryDirectory() as folder:
-        modules = bundle.Modules(page.generated(), [page.HERE, bundle.HERE])
-        for one in modules.needed("run", "template"):
-            (Path(folder) / f"{one}.js").write_text(modules.source(one), encoding="utf-8")
-        (Path(folder) / "package.json").write_text('{"type": "module"}')
+        page.modules().written(Path(folder), "run", "template")
         (Path(folder) / "ask.js").write_text(ASK)
         asked = json.dumps({"document": document, "values": values, "steps": steps})
         done = subprocess.run([node, "ask.js"], input=asked, capture_output=True, text=True, cwd=folder, check=True)
@@ -91,10 +87,3 @@ def torch_step(kind: Any, values: dict[str, Any], steps: int) -> float:
         for learner in learners:
             learner.advance(steps)
     return 1000 * (time.process_time() - begun) / steps
-
-
-def _holds(when: dict[str, Any], values: dict[str, Any]) -> bool:
-    return all(
-        choice[0] <= values[name] <= choice[1] if isinstance(choice, tuple) else values[name] == choice
-        for name, choice in when.items()
-    )

@@ -5,7 +5,8 @@ figure and a page without Python draw the same, and a page can repeat the operat
 are pushed apart, numbers left out of small cells) is the renderer's.
 
 Numbers are tensors or plain numbers; a tensor that holds one number may stand for it. NaN is what is not there: a
-point, a record to come, a number in a sentence. A style is a name of `STYLES`.
+point, a record to come, a number in a sentence. A style is a name: "model" is the model under study, "other" what it is
+compared with; "ink" and "muted" are text, "failure" thresholds and failures, "rule" thin rules.
 
 Furniture, which depends on the values of the knobs alone: `Scales`, `Table`, `Level`, `Key`, `Title`, `Note`. Of a
 record: `Curves`, `Ends`, `Lines`, `Cells`, `Swarm`. Both: `Writing`.
@@ -26,10 +27,6 @@ from torch import Tensor
 
 Number = Tensor | float
 """A number, or a tensor that holds one."""
-
-STYLES = ("model", "other", "ink", "muted", "failure", "rule", "expert")
-"""The model under study, what it is compared with, text, notes, thresholds and failures, thin rules, and of many things
-the style of the expert with the same number."""
 
 _NUMBER = re.compile(r"\{:(,?)\.(\d)([f%s])\}")
 

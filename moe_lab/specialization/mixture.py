@@ -105,23 +105,27 @@ def route(state: State, layer: Layer, noise: Float[Tensor, "T M N"] | None, mode
     scores = state.routers @ layer.totals.mT
     noisy = scores if noise is None else scores + noise
     remaining: Tensor = noisy
-    picks: list[Tensor] = []
     if model.balancing == "bias":
         remaining = noisy + state.bias[..., None]
-    if model.experts_per_sample > 1 and on_accelerator(scores.device):  # the same for any number of them
-        picks.append(remaining.sort(dim=1, descending=True, stable=True).indices[:, : model.experts_per_sample])
-    for place in range(0 if picks else model.experts_per_sample):
-        if place:
-            remaining = remaining.scatter(1, picks[-1], -torch.inf)
-        picks.append(remaining.max(1, keepdim=True).indices)
     gates = scores.softmax(1) if model.objective == "paper" else noisy
-    slots = picked = torch.cat(picks, 1)
+    slots = picked = first_of(remaining, model.experts_per_sample)
     weights = gates.gather(1, picked)
     if model.shared:
         common = torch.arange(model.experts, model.experts + model.shared, device=scores.device)
         slots = torch.cat((slots, common[None, :, None].expand(len(slots), -1, len(layer))), 1)
         weights = torch.cat((weights, weights.new_ones(len(weights), model.shared, len(layer))), 1)
     return Routing(scores, gates, picked, slots, weights)
+
+
+def first_of(scores: Float[Tensor, "T M N"], count: int) -> Int[Tensor, "T k N"]:
+    """Returns the experts with the largest scores, in their order, ties to the lowest index."""
+    if count > 1 and on_accelerator(scores.device):  # the same operations for any number of them
+        return scores.sort(dim=1, descending=True, stable=True).indices[:, :count]
+    picks = [scores.max(1, keepdim=True).indices]
+    for _ in range(count - 1):  # a sort takes 1.5 to 2.4 times as long on a CPU, for 4 and 2 experts
+        scores = scores.scatter(1, picks[-1], -torch.inf)
+        picks.append(scores.max(1, keepdim=True).indices)
+    return torch.cat(picks, 1)
 
 
 class Forward(NamedTuple):

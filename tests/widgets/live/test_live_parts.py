@@ -12,7 +12,6 @@ import torch
 from moe_lab.drawing.marks import say, written
 from moe_lab_widgets.live import page
 from moe_lab_widgets.live.operations import OperationRecorder, number_in_json
-from moe_lab_widgets.playground import bundle
 from tests.widgets.playground.in_node import answered
 
 RUN = """
@@ -33,8 +32,7 @@ console.log(JSON.stringify(asked.map(([text, number]) => written({ text, numbers
 
 
 def in_node(folder: Path, script: str, asked: Any, module: str) -> Any:
-    generated = page.generated()
-    return answered(script, asked, module, generated=generated, folder=folder, sources=[page.HERE, bundle.HERE])
+    return answered(script, asked, module, modules=page.modules(), folder=folder)
 
 
 def repeated(folder: Path, compute: Any, *given: torch.Tensor) -> None:

@@ -20,7 +20,6 @@ from moe_lab_widgets.engine.record import side_by_side
 from moe_lab_widgets.live import documents, page
 from moe_lab_widgets.live.recording import recorded
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
-from moe_lab_widgets.playground import bundle
 from moe_lab_widgets.playground.declared import offered
 from tests.helpers.effort import one_in
 from tests.widgets.playground.in_node import answered
@@ -63,7 +62,7 @@ def whole(lab: str, which: int) -> tuple[dict[str, Any], Any]:
     when = list(documents.choices_of(how))[which]
     packer = Packer()
     made = packer.packed(documents.variant_of(kind, how, when, whole=True))
-    document = {"lab": {}, "theme": {}, "variants": [{"when": when, "recorded": made}], **packer.lists}
+    document = {"lab": {}, "variants": [{"when": when, "recorded": made}], **packer.lists}
     return when, json.loads(in_json(document))
 
 
@@ -140,7 +139,7 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
         ASK,
         {"document": document, "values": values, "every": every, "key": view},
         "run", "template", "session", "written",
-        generated=page.generated(), folder=folder, sources=[page.HERE, bundle.HERE],
+        modules=page.modules(), folder=folder,
     )  # fmt: skip
     runs = {
         name: run.replace(precision="float64", seed=values["seed"], record_every=every, device="cpu")
@@ -152,8 +151,8 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
     assert [one["step"] for one in told] == [record.step for record in mine], values
     furniture = found["said"][0]["furniture"][view]
     for place, panel in enumerate(kind.declaration.panels):
-        draw, note = panel.marks[0], panel.marks[2]
-        same(furniture[place]["axes"], list(draw(MarkValues(values))), panel.title)
+        note = panel.marks.note
+        same(furniture[place]["axes"], list(panel.marks.furniture(MarkValues(values))), panel.title)
         wanted = Words(note) if isinstance(note, str) else note(MarkValues(values))
         same(furniture[place]["note"], wanted, f"{panel.title}, note")
     for record, measured, one in zip(mine, found["measured"], told, strict=True):
@@ -163,7 +162,7 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
         now = MarkRecord(record)
         assert one["words"] == written(kind.declaration.caption.words(now)), values
         for place, panel in enumerate(kind.declaration.panels):
-            same(one["pictures"][view]["panels"][place], list(panel.marks[1](now)), f"{panel.title}, {record.step}")
+            same(one["pictures"][view]["panels"][place], list(panel.marks.draw(now)), f"{panel.title}, {record.step}")
 
 
 @pytest.mark.slow
@@ -183,7 +182,7 @@ def test_a_page_follows_a_change_of_the_librarys_mathematics(tmp_path: Path, mon
     how = documents.page_of(kind)
     when, packer = {"activation": "linear"}, Packer()
     recording = packer.packed(documents.variant_of(kind, how, when, whole=True))
-    document = {"lab": {}, "theme": {}, "variants": [{"when": when, "recorded": recording}], **packer.lists}
+    document = {"lab": {}, "variants": [{"when": when, "recorded": recording}], **packer.lists}
     assert_same_run(kind.__name__, when, json.loads(in_json(document)), 7, tmp_path)
 
 

@@ -11,6 +11,7 @@ from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs.phase_transition import caption, grid_of
 from moe_lab_widgets.labs.phase_transition_record import samples_needed
+from moe_lab_widgets.playground.bundle import Modules
 from moe_lab_widgets.playground.declared import PHASES, module
 from tests.widgets.playground.in_node import answered
 
@@ -82,8 +83,8 @@ def test_a_map_of_the_page_says_what_the_lab_says_of_it(tmp_path: Path) -> None:
         {"values": values, "running": one.running[0][1] if one.running else None, "trainings": trainings(one)}
         for values, one in maps
     ]
-    generated = {"declared": module((PHASES,))}
-    answer = answered(SCRIPT, asked, "phase_map", generated=generated, folder=tmp_path)
+    modules = Modules({"declared": module((PHASES,))})
+    answer = answered(SCRIPT, asked, "phase_map", modules=modules, folder=tmp_path)
     for (values, one), found in zip(maps, answer, strict=True):
         assert found == said(one), f"seed {seed}: {values}"
     captions = " ".join(one["caption"] for one in answer)

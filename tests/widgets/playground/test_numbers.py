@@ -23,6 +23,7 @@ from moe_lab.patch_routing.phase_live import phase_records
 from moe_lab_widgets.labs import phase_transition
 from moe_lab_widgets.labs.router_alignment_runs import steps, task_of
 from moe_lab_widgets.playground import constants
+from moe_lab_widgets.playground.bundle import Modules
 from tests.widgets.playground.in_node import answered
 
 Ask = Callable[..., Any]
@@ -37,7 +38,7 @@ def ask(tmp_path: Path) -> Ask:
     def run(script: str, asked: Any, *needed: str) -> Any:
         imports = "".join(f'import * as {name} from "./{name}.js";\n' for name in needed)
         text = f"{imports}{READ}{script}\nconsole.log(JSON.stringify(answer, {REPLACE}));\n"
-        return answered(text, asked, *needed, generated=constants.modules(), folder=tmp_path)
+        return answered(text, asked, *needed, modules=Modules(constants.modules()), folder=tmp_path)
 
     return run
 

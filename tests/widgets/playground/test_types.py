@@ -33,7 +33,7 @@ def test_the_types_of_all_modules_fit(tmp_path: Path) -> None:
     command = [npx, "--yes", "--package", TYPESCRIPT, "tsc"]
     if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode:
         pytest.skip(f"npm cannot get {TYPESCRIPT}")
-    product = page.generated()["product"]
+    product = page.modules().source("product")
     generated = {**constants.modules(), "declared.js": declared.module(), "product.js": product}
     for path in (*bundle.HERE.glob("*.js"), *page.HERE.glob("*.js")):
         shutil.copy(path, tmp_path)

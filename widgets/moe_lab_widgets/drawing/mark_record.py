@@ -7,12 +7,14 @@ there are, and a page has those for each of its choices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from moe_lab_widgets.drawing.panel import PanelValues
 
 
 class MarkValues:
@@ -27,6 +29,13 @@ class MarkValues:
     def number(self, name: str) -> Tensor:
         """Returns a number as a tensor in float64."""
         return torch.tensor(float(self.plain[name]), dtype=torch.float64)
+
+    def of(self, function: Callable[[MarkValues], Tensor]) -> Tensor:
+        """Returns a number that a function returns for these values; only another one furnishes a panel again."""
+        if not isinstance(self.plain, PanelValues):
+            return function(self)
+        result = self.plain.of(lambda plain: float(function(MarkValues(plain))))
+        return torch.tensor(result, dtype=torch.float64)
 
 
 class MarkRecord:

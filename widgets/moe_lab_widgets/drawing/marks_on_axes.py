@@ -13,11 +13,12 @@ from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 from torch import Tensor
 
+from moe_lab.core.errors import InputError
 from moe_lab.drawing import marks, theme
 from moe_lab.drawing.marks import Mark, Words, written
 from moe_lab_widgets.drawing import on_axes, trials
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.panel import Panel
+from moe_lab_widgets.drawing.panel import Panel, PanelMarks
 
 Furniture = Callable[[MarkValues], Iterable[Sequence[Mark]]]
 """Returns the marks of each of a panel's Axes that depend on the values of the knobs alone."""
@@ -50,7 +51,7 @@ def mark_panel(
         lambda axes, now: draw_marks(axes, draw(MarkRecord(now))),
         lambda axes, values: draw_marks(axes, furniture(MarkValues(values))),
         note if isinstance(note, str) else lambda values: written(note(MarkValues(values))),
-        marks=(furniture, draw, note),
+        marks=PanelMarks(furniture, draw, note),
         **place,
     )
 
@@ -71,8 +72,12 @@ def draw_marks(axes: Axes | list[Axes], lists: Iterable[Sequence[Mark]]) -> None
 
 @singledispatch
 def draw_mark(mark: Mark, ax: Axes) -> None:
-    """Draws one mark."""
-    raise NotImplementedError(f"a panel cannot draw {type(mark).__name__}")
+    """Draws one mark.
+
+    Raises:
+      ValueError: it is none of `moe_lab.drawing.marks`.
+    """
+    raise InputError(f"a panel must be made of marks of moe_lab.drawing.marks: got {type(mark).__name__}")
 
 
 def _array(values: Tensor | Sequence[Any]) -> NDArray[np.float64]:

@@ -21,9 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Result = TypeVar("Result")
+
+
+class PanelMarks(NamedTuple):
+    """Functions that return marks for each of a panel's Axes; and its note, or a function that returns words."""
+
+    furniture: Callable[[Any], Any]
+    draw: Callable[[Any], Any]
+    note: Any
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Panel:
       gap: pixels between them.
       pin: draws a pinned record, given the Axes, that record and the present one; without it a pin keeps labelled
         lines, dotted.
-      marks: the functions of which `mark_panel` has made it: furniture, drawing and note.
+      marks: the functions of which `mark_panel` has made it.
     """
 
     title: str
@@ -55,7 +63,7 @@ class Panel:
     columns: int = 1
     gap: float = 34
     pin: Callable[[Any, Any, Any], None] | None = None
-    marks: tuple[Any, Any, Any] | None = None
+    marks: PanelMarks | None = None
 
     @property
     def heights(self) -> tuple[float, ...]:

@@ -205,7 +205,7 @@ def lowest_accuracy(values: MarkValues) -> Tensor:
 
 
 def accuracy_axes(values: MarkValues) -> Iterator[list[Mark]]:
-    low = lowest_accuracy(values)
+    low = values.of(lowest_accuracy)
     ticks = [low + (1 - low) * part / 5 for part in range(6)]
     yield [
         Scales((0, 1), (low, low + 1.03 * (1 - low)), (), ticks, y_reads="accuracy", percent="y"),

@@ -9,13 +9,13 @@ import {
   STYLES,
   TEXT,
   bands,
-  middle,
   namesOf,
   pointsOf,
   rowOf,
   shadeOf,
   tickOf,
 } from "./pen.js";
+import { median } from "./plain.js";
 import { written } from "./written.js";
 
 /** @typedef {{ title: string, width: number, margins: number[], rows: number[], columns: number, gap: number }} Panel */
@@ -47,7 +47,7 @@ export function drawPanel(canvas, panel, furniture, marks, pinned, focus, scale)
       drawn.call(axes, one);
     }
     for (const curve of pinned[place] ?? []) {
-      const points = pointsOf(curve.x, (row) => middle(rowOf(curve.y, row)), axes);
+      const points = pointsOf(curve.x, (row) => median(rowOf(curve.y, row)), axes);
       axes.inside(() => line(context, points, STYLES[curve.style].colour, 2.6, { dash: [2, 4] }));
     }
   });
@@ -214,11 +214,11 @@ const MARKS = {
           line(this.context, points, style.colour, (firm ? 1.3 : 0.7) * POINT, looks);
         }
       } else if (trials > MOST_LINES) bands(this, one, known, style.colour);
-      const points = pointsOf(one.x, (row) => middle(rowOf(one.y, row)), this);
+      const points = pointsOf(one.x, (row) => median(rowOf(one.y, row)), this);
       const dash = style.median.map((part) => part * (one.width ?? 2.6) * POINT);
       line(this.context, points, style.colour, (one.width ?? 2.6) * POINT, { dash });
       for (const [place, [x, y]] of points.entries()) {
-        const value = middle(rowOf(one.y, known[place]));
+        const value = median(rowOf(one.y, known[place]));
         const words = `${one.name}, median: ${this.read(value)} at step ${one.x.data[known[place]]}`;
         this.spots.push({ box: { left: x - 6, top: y - 6, width: 12, height: 12 }, words, thing: -1 });
       }
@@ -322,7 +322,7 @@ const MARKS = {
         ? values.map((_, trial) => trial)
         : Array.from({ length: MOST_LINES }, (_, rank) => order[Math.floor(((rank + 0.5) / MOST_LINES) * count)]);
     const [low] = this.scales.y;
-    const center = middle(values);
+    const center = median(values);
     const reach = one.reach ?? 0.22;
     if (center >= low) {
       const ends = /** @type {[number, number][]} */ (

@@ -29,10 +29,26 @@ class LivePage:
     missing: Sequence[str] = ()
     restricted: Sequence[tuple[str, str]] = ()
 
+    def choice_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the choice of each knob that has some by which these values are recorded.
+
+        Raises:
+          KeyError: they are not.
+        """
+        fitting = {name: [one for one in some if _fits(one, values[name])] for name, some in self.choices.items()}
+        missing = [name for name, some in fitting.items() if not some]
+        missing += [name for name, value in self.fixed.items() if values.get(name, value) != value]
+        if missing:
+            raise KeyError(*missing)
+        return {name: some[0] for name, some in fitting.items()}
+
     def has(self, values: Mapping[str, Any]) -> bool:
         """Whether the page can run these values."""
-        fixed = all(values.get(name, value) == value for name, value in self.fixed.items())
-        return fixed and all(any(_fits(one, values[name]) for one in some) for name, some in self.choices.items())
+        try:
+            self.choice_of(values)
+        except KeyError:
+            return False
+        return True
 
 
 def _fits(choice: Any, value: Any) -> bool:

@@ -12,7 +12,8 @@ from moe_lab_widgets.engine.board import SEED_TIP
 from moe_lab_widgets.live.declare import LivePage
 from moe_lab_widgets.live.recording import recorded
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
-from moe_lab_widgets.playground.declared import Pair, colours, complete, knob_of, rule_of
+from moe_lab_widgets.playground.declared import Pair, complete, knob_of, rule_of
+from moe_lab_widgets.playground.texts import BOTH
 
 
 @cache
@@ -26,7 +27,7 @@ def document(kind: Any) -> str:
     page = page_of(kind)
     packer = Packer()
     variants = [{"when": when, "recorded": packer.packed(variant_of(kind, page, when))} for when in choices_of(page)]
-    return in_json({"lab": _about(kind, page), "theme": colours(), "variants": variants, **packer.lists})
+    return in_json({"lab": _about(kind, page), "variants": variants, **packer.lists})
 
 
 def page_of(kind: Any) -> LivePage:
@@ -89,13 +90,14 @@ def _about(kind: Any, page: LivePage) -> dict[str, Any]:
         "title": kind.title,
         "knobs": told,
         "fixed": dict(page.fixed),
-        "defaults": defaults_of(kind),
+        "defaults": {"": defaults_of(kind)},
+        "words": dict(BOTH),
         "rules": [rule for pair in page.restricted if (rule := rule_of(kind, Pair(*pair))) is not None],
         "stories": stories,
         "panels": [_panel(panel) for panel in declaration.panels],
         "records": declaration.records,
         "missing": list(page.missing),
-        "tipSeed": SEED_TIP,
+        "tip_seed": SEED_TIP,
         "diverged": {name: declaration.diverged(name, "{trials}") if callable(declaration.diverged)
                      else declaration.diverged.replace("{name}", name) for name in declaration.runs(defaults_of(kind))},
     }  # fmt: skip

@@ -79,10 +79,6 @@ const unequal = (h, n, o, os, p, ps, q, qs) => {
 const larger = (h, n, o, os, p, ps, q, qs) => {
   for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] >= h[q] || h[p] !== h[p] ? h[p] : h[q];
 };
-/** The smaller; NaN where one is. @type {Loop} */
-const smaller = (h, n, o, os, p, ps, q, qs) => {
-  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] <= h[q] || h[p] !== h[p] ? h[p] : h[q];
-};
 /** q where p is true, else r. @type {Loop} */
 const choose = (h, n, o, os, p, ps, q, qs, r, rs) => {
   for (let i = 0; i < n; i++, o += os, p += ps, q += qs, r += rs) h[o] = h[p] ? h[q] : h[r];
@@ -130,10 +126,6 @@ const root = (h, n, o, os, p, ps) => {
   for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.sqrt(h[p]);
 };
 /** @type {Loop} */
-const square = (h, n, o, os, p, ps) => {
-  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = h[p] * h[p];
-};
-/** @type {Loop} */
 const reciprocal = (h, n, o, os, p, ps) => {
   for (let i = 0; i < n; i++, o += os, p += ps) h[o] = 1 / h[p];
 };
@@ -164,10 +156,6 @@ const entropy = (h, n, o, os, p, ps) => {
     h[o] = value > 0 ? -value * Math.log(value) : value === 0 ? 0 : value < 0 ? -Infinity : NaN;
   }
 };
-/** @type {Loop} */
-const isFinite_ = (h, n, o, os, p, ps) => {
-  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Number.isFinite(h[p]) ? 1 : 0;
-};
 /** q where p is NaN; infinite numbers become the largest. @type {Loop} */
 const withoutNaN = (h, n, o, os, p, ps, q) => {
   for (let i = 0; i < n; i++, o += os, p += ps) {
@@ -187,9 +175,7 @@ export const LOOPS = {
   remainder,
   pow: power,
   bitwise_and: and,
-  logical_and: and,
   bitwise_or: or,
-  logical_or: or,
   gt: greater,
   ge: atLeast,
   lt: less,
@@ -197,13 +183,10 @@ export const LOOPS = {
   eq: equal,
   ne: unequal,
   maximum: larger,
-  minimum: smaller,
   where: choose,
   clamp,
   neg: negate,
-  logical_not: invert,
   floor,
-  trunc: truncate,
   abs: absolute,
   sign,
   sqrt: root,
@@ -214,12 +197,10 @@ export const LOOPS = {
   softplus,
   tanh: hyperbolicTangent,
   special_entr: entropy,
-  isfinite: isFinite_,
   nan_to_num: withoutNaN,
   clone: copy,
   copy,
   truth,
-  square,
   invert,
   truncate,
 };
@@ -342,10 +323,6 @@ export const gathering = (stride) => (h, n, o, os, p, ps, q, qs) => {
  * @returns {Loop} */
 export const scattering = (stride) => (h, n, o, os, p, ps, q, qs) => {
   for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o + h[q] * stride] = h[p];
-};
-/** Adds p so. @param {number} stride @returns {Loop} */
-export const scatterAdding = (stride) => (h, n, o, os, p, ps, q, qs) => {
-  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o + h[q] * stride] += h[p];
 };
 /** Reads at two indices, q and r, whose strides are given. @param {number} first @param {number} second
  * @returns {Loop} */

@@ -1,9 +1,9 @@
 /** The page of a recorded Lab: asks a session for the run that the knobs say, and shows what has come of it. */
 
 import { drawPanel } from "./canvas.js";
-import { tellHeight } from "./inside.js";
-import { Board, element, find, fromAddress, toAddress, toPython } from "./knobs.js";
+import { Board, CALM, element, find, fromAddress, needed, openPage, toAddress, toPython } from "./controls.js";
 import { namesOf } from "./pen.js";
+import { filled } from "./plain.js";
 import { PRODUCT } from "./product.js";
 import { connected } from "./workers.js";
 import { written } from "./written.js";
@@ -11,7 +11,6 @@ import { written } from "./written.js";
 /** @typedef {{ step: number, ended: boolean, pictures: Record<string, { panels: any[][][], sentence: any }>,
  *   diverged: Record<string, number[]> }} Drawn */
 
-const CALM = matchMedia("(prefers-reduced-motion: reduce)").matches;
 const ICONS = { play: "M3 1.5v13l11-6.5z", pause: "M3 1.5h3.6v13H3zM9.4 1.5H13v13H9.4z" };
 /** The height of a picture at scale 1, and of what should be seen beside it. */
 const HIGH = 418;
@@ -19,7 +18,9 @@ const AROUND = 350;
 const TIP = "Point at a cell, a curve or a mark to read it.";
 
 const recorded = find("recorded").textContent;
-/** @type {import("./knobs.js").Lab} */
+/** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number,
+ *   missing: string[], diverged: Record<string, string>,
+ *   stories: { name: string, values: Record<string, any>, see: string }[] }} */
 const lab = JSON.parse(recorded).lab;
 /** The values that this file begins with. @type {Record<string, any>} */
 const start = JSON.parse(find("start").textContent);
@@ -69,16 +70,23 @@ function begin() {
     every: Math.max(1, Math.round(values.steps / lab.records)),
     playing: view.playing,
   });
-  history.replaceState(null, "", toAddress(lab, values));
-  find("python").textContent = toPython(lab, values);
+  tellAddress();
+}
+
+/** Shows what makes the run: the address, with what differs from the defaults, and a line of Python. */
+function tellAddress() {
+  history.replaceState(null, "", toAddress(lab, board.values, needed));
+  find("python").textContent = toPython(lab, board.values);
 }
 
 /** @param {any} message of the session */
 function hear(message) {
   if (message.id !== view.id) return;
   if (message.type === "begun") view.furniture = message.furniture;
-  else if (message.type === "failed") view.failed = `The run stopped: ${message.words}`;
-  else {
+  else if (message.type === "failed") {
+    view.playing = false;
+    view.failed = filled(lab.words.FAILED, { words: message.words });
+  } else {
     const follows = isLatest() || !view.records.length;
     view.records.push(message);
     if (follows) view.shown = view.records.length - 1;
@@ -250,8 +258,7 @@ function tellStory(number) {
 function moved(said, name) {
   view.said = said;
   if (lab.knobs.find((knob) => knob.name === name)?.view) {
-    history.replaceState(null, "", toAddress(lab, board.values));
-    find("python").textContent = toPython(lab, board.values);
+    tellAddress();
     draw();
     return;
   }
@@ -311,36 +318,15 @@ function openAddress() {
   begin();
 }
 
-/** Lets the button copy the page's address. */
-function copiesLink() {
-  const button = find("link");
-  const words = button.textContent;
-  button.addEventListener("click", async () => {
-    const done = navigator.clipboard?.writeText(location.href) ?? Promise.reject();
-    button.textContent = await done.then(
-      () => "Copied",
-      () => "See address",
-    );
-    setTimeout(() => {
-      button.textContent = words;
-    }, 1500);
-  });
-}
-
+/** Fills the page with what does not change, and lets it hear its visitor. */
 function open() {
-  const code = Uint8Array.from(atob(PRODUCT), (letter) => letter.charCodeAt(0));
-  if (!("ResizeObserver" in window) || !globalThis.WebAssembly?.validate(code)) return; // the page says what it needs
-  find("old").hidden = true;
-  find("page").hidden = false;
   find("title").textContent = lab.title;
   find("missing").textContent = lab.missing.join(" ");
+  find("same").textContent = lab.words.SAME;
   find("tip").textContent = TIP;
   lab.panels.forEach((_, place) => addFigure(place));
-  find("story").append(new Option("(my own settings)", "-1"));
-  for (const [place, { name }] of lab.stories.entries()) find("story").append(new Option(name, String(place)));
-  find("settings").open = !matchMedia("(max-width: 700px)").matches;
   board = new Board(lab, find("knobs"), find("others"), moved, (said) => {
-    view.said = [said];
+    view.said = said;
     draw();
   });
   tell = connected(hear);
@@ -359,12 +345,9 @@ function open() {
   find("speed").addEventListener("change", () => tell({ type: "speed", pause: Number(find("speed").value) }));
   find("story").addEventListener("change", () => tellStory(Number(find("story").value)));
   find("pin").addEventListener("click", pin);
-  find("numbers").addEventListener("toggle", draw);
   addEventListener("hashchange", openAddress);
-  copiesLink();
-  new ResizeObserver(draw).observe(find("panels"));
-  tellHeight();
   openAddress();
 }
 
-open();
+const code = Uint8Array.from(atob(PRODUCT), (letter) => letter.charCodeAt(0));
+if (globalThis.WebAssembly?.validate(code)) openPage(lab, open, draw); // else the page says what it needs

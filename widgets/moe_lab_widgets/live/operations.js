@@ -13,7 +13,6 @@ import {
   largestOf,
   logSoftmax,
   logSumExp,
-  scatterAdding,
   scattering,
   softmax,
   sortLine,
@@ -72,37 +71,15 @@ const fillingWith = (place) =>
     return this.filled(output, given[place]);
   };
 
-/** @param {(stride: number) => Loop} loop @returns {Maker} */
-const scattered = (loop) =>
-  function scatter({ given, results: [output] }) {
-    const [input, dimension, index, source] = given;
-    const d = dimensionOf(dimension, output.sizes.length);
-    const first = this.operand(input);
-    const where = this.operand(index);
-    const strides = output.strides.map((stride, own) => (own === d ? 0 : stride));
-    const from = this.operand(source);
-    const rows = [strides, isPlace(source) ? from.strides : stridesIn(from, where.sizes), where.strides];
-    const offsets = [output.offset, from.offset, where.offset];
-    const write = overRows(this.heap, loop(output.strides[d]), where.sizes, offsets, rows);
-    return first.offset === output.offset ? write : [this.over(LOOPS.copy, output, first), write];
-  };
-
 /** What is more than a loop over an output, by name.
  * @type {Record<string, Maker>} */
 const MAKERS = {
   empty: nothing,
-  new_empty: nothing,
-  empty_like: nothing,
   zeros: filling(0),
   zeros_like: filling(0),
   new_zeros: filling(0),
-  zero: filling(0),
   ones: filling(1),
   ones_like: filling(1),
-  new_ones: filling(1),
-  full: fillingWith(1),
-  full_like: fillingWith(1),
-  new_full: fillingWith(2),
   fill: fillingWith(1),
   scalar_tensor: fillingWith(0),
   arange({ given, results: [output], overload }) {
@@ -239,8 +216,18 @@ const MAKERS = {
     const strides = [output.strides, from, index.strides];
     return overRows(this.heap, gathering(input.strides[d]), output.sizes, offsets, strides);
   },
-  scatter: scattered(scattering),
-  scatter_add: scattered(scatterAdding),
+  scatter({ given, results: [output] }) {
+    const [input, dimension, index, source] = given;
+    const d = dimensionOf(dimension, output.sizes.length);
+    const first = this.operand(input);
+    const where = this.operand(index);
+    const strides = output.strides.map((stride, own) => (own === d ? 0 : stride));
+    const from = this.operand(source);
+    const rows = [strides, isPlace(source) ? from.strides : stridesIn(from, where.sizes), where.strides];
+    const offsets = [output.offset, from.offset, where.offset];
+    const write = overRows(this.heap, scattering(output.strides[d]), where.sizes, offsets, rows);
+    return first.offset === output.offset ? write : [this.over(LOOPS.copy, output, first), write];
+  },
   index({ given, results: [output] }) {
     const input = this.operand(given[0]);
     const indices = given[1].map((/** @type {any} */ one) => this.operand(one));

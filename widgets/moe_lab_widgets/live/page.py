@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import moe_lab
 from moe_lab.core.errors import InputError
 from moe_lab.registry import PAGES
 from moe_lab_widgets.live import documents
@@ -45,40 +44,24 @@ def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = N
         raise InputError(f"a live page must be able to run the values that it begins with: {' '.join(how.missing)}")
     start = {name: value for name, value in (values or {}).items() if name != "device"}
     links = bundle.links(lab, site)
-    modules = bundle.Modules(generated(), [HERE, bundle.HERE])
-    engine = f"function moeEngine(post) {{\n{modules.bundled('session')}return new Session(post);\n}}"
-    script = bundle.in_script(f'"use strict";\n{engine}\n(() => {{\n{modules.bundled("live_page")}}})();')
-    html = (HERE / "live.html").read_text(encoding="utf-8")
-    about = " ".join((kind.__doc__ or kind.title).split())
+    html = bundle.assembled("live.html", modules(links), ("session", "Session"), POLICY, links)
     words = {
         "title": escape(kind.title),
-        "about": escape(about),
-        "source": escape(f"Made by moe_lab {_version()}. The picture is that of {lab} in the notebooks."),
-        "links": " ".join(f'<a href="{escape(one["address"])}">{escape(one["words"])}</a>' for one in links),
-        "start": in_json(start).replace("<", "\\u003c"),
-        "recorded": documents.document(kind).replace("<", "\\u003c"),
+        "about": escape(" ".join((kind.__doc__ or kind.title).split())),
+        "source": escape(f"Made by moe_lab {moe_lab.__version__}. The picture is that of {lab} in the notebooks."),
+        "start": _in_html(in_json(start)),
+        "recorded": _in_html(documents.document(kind)),
     }
     for name, text in words.items():
         html = html.replace(f"{{{name}}}", text)
-    policy = f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    html = html.replace('<meta charset="utf-8">', policy)
-    for style in ("page.css", "live.css"):
-        text = modules.text(style)
-        html = html.replace(f'<link rel="stylesheet" href="{style}">', f"<style>\n{text}</style>")
-    return html.replace('<script type="module" src="live_page.js"></script>', f"<script>\n{script}\n</script>")
+    return html
 
 
-def generated() -> dict[str, str]:
-    """Returns the modules that are made, by name: the product, and the colours."""
-    told = {"theme": declared.colours(), "links": [], "labs": {}}
-    return {
-        "product": f'export const PRODUCT = "{base64.b64encode(module()).decode()}";\n',
-        "declared": f"export const DECLARED = {json.dumps(told, ensure_ascii=False)};\n",
-    }
+def modules(links: Sequence[Mapping[str, str]] = ()) -> bundle.Modules:
+    """Returns the modules of a page, which `links` lead to others."""
+    product = f'export const PRODUCT = "{base64.b64encode(module()).decode()}";\n'
+    return bundle.Modules({"product": product, "declared": declared.module((), links)}, [HERE, bundle.HERE])
 
 
-@cache
-def _version() -> str:
-    import moe_lab
-
-    return moe_lab.__version__
+def _in_html(text: str) -> str:
+    return text.replace("<", "\\u003c")

@@ -1,6 +1,7 @@
 /** A pen for the axes of a panel: places along them, styles, and what curves of many trials are made of. */
 
 import { THEME, area, line, text } from "./drawing.js";
+import { quantile } from "./plain.js";
 
 /** Numbers with their shape. @typedef {{ sizes: number[], data: ArrayLike<number> }} Table */
 /** @typedef {{ left: number, top: number, width: number, height: number }} Box */
@@ -31,20 +32,6 @@ export const INKS = {
   failure: THEME.failure,
   rule: THEME.rule,
 };
-
-/** The middle one of some numbers, leaving out what is not finite. @param {number[]} values */
-export function middle(values) {
-  const known = values.filter(Number.isFinite).sort((a, b) => a - b);
-  const half = known.length >> 1;
-  return known.length ? (known[known.length % 2 ? half : half - 1] + known[half]) / 2 : NaN;
-}
-
-/** @param {number[]} sorted @param {number} share */
-function quantile(sorted, share) {
-  const at = share * (sorted.length - 1);
-  const low = Math.floor(at);
-  return sorted[low] + (at - low) * (sorted[Math.min(low + 1, sorted.length - 1)] - sorted[low]);
-}
 
 /** A row of a table of numbers. @param {Table} table @param {number} row @returns {number[]} */
 export const rowOf = ({ sizes, data }, row) =>
@@ -144,7 +131,7 @@ export const shadeOf = (share) => THEME.ramp[Math.round(255 * Math.min(Math.max(
 /** Draws the bands that hold half and nine tenths of many trials, and how they lie now.
  * @param {AxesPen} pen @param {any} one @param {number[]} known @param {string} colour */
 export function bands(pen, one, known, colour) {
-  const sorted = known
+  const some = known
     .map((row) => ({
       row,
       values: rowOf(one.y, row)
@@ -152,13 +139,13 @@ export function bands(pen, one, known, colour) {
         .sort((a, b) => a - b),
     }))
     .filter(({ values }) => values.length);
-  if (sorted.length < 1) return;
+  if (!some.length) return;
   for (const [low, high, alpha] of BANDS) {
     /** @param {number} share @returns {[number, number][]} */
-    const edge = (share) => sorted.map(({ row, values }) => [pen.x(one.x.data[row]), pen.y(quantile(values, share))]);
+    const edge = (share) => some.map(({ row, values }) => [pen.x(one.x.data[row]), pen.y(quantile(values, share))]);
     area(pen.context, [...edge(low), ...edge(high).reverse()], colour, alpha);
   }
-  const { values } = sorted[sorted.length - 1];
+  const { values } = some[some.length - 1];
   const [steps, widest, kernel] = [40, 0.15, [1, 4, 6, 4, 1]];
   const [low, high] = pen.scales.y;
   const counts = Array(steps).fill(0);

@@ -115,20 +115,15 @@ def recorded(
         given.plain = {**values, **view}
         with recorder.program(f"furniture{key}"):
             furniture[key] = [
-                {"note": _note(panel.marks[2], given), "axes": _lists(panel.marks[0](given))}
+                {"note": _note(panel.marks.note, given), "axes": _lists(panel.marks.furniture(given))}
                 for panel in declaration.panels
             ]
         with recorder.program(f"marks{key}"):
-            panels = [_lists(panel.marks[1](now)) for panel in declaration.panels]
+            panels = [_lists(panel.marks.draw(now)) for panel in declaration.panels]
             pictures[key] = {"panels": panels, "sentence": declaration.caption.words(now)}
     place = recorder.place
     encoded = {
         key: {"furniture": _encoded(furniture[key], recorder), **_encoded(pictures[key], recorder)} for key in pictures
-    }
-    trainings = {name: declaration.training.must_be_finite for name in runs}
-    state = {
-        name: {"loss": place(one.loss), "active": place(one.active), "steps": place(one.steps)}
-        for name, one in learners.items()
     }
     document: Document = {
         "programs": recorder.programs,
@@ -141,8 +136,8 @@ def recorded(
         "history": [
             {"run": run, "measure": measure, "place": place(one)} for (run, measure), one in now.history.items()
         ],
-        "state": state,
-        "finite": {name: list(trainings[name]) for name in runs},
+        "state": {name: {"loss": place(one.loss), "active": place(one.active)} for name, one in learners.items()},
+        "finite": list(declaration.training.must_be_finite),
         "measured": {name: {measure: place(one) for measure, one in some.items()} for name, some in latest.items()},
         "pictures": encoded,
     }
@@ -165,6 +160,8 @@ class _Draws:
         self._known: dict[tuple[Draw, bool], tuple[Tensor, Place]] = {}
 
     def __call__(self, draw: Draw, trials: Sequence[int], steps: bool = False) -> Tensor:
+        if draw.kind == "gumbel":
+            raise NotRecordedError(f"a page cannot draw the numbers for {draw.purpose!r}, which are {draw.kind}")
         if (draw, steps) not in self._known:
             with torch._C._DisableTorchDispatch():
                 made = torch.rand(len(trials), *draw.whole_shape, dtype=torch.float64)
@@ -254,7 +251,7 @@ def _tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Doc
     programs: dict[str, list[Operation]] = document["programs"]
     _shared(programs, document)
     results = [document["pictures"], document["state"]]
-    results += [document["measured"][run][name] for run, names in document["finite"].items() for name in names]
+    results += [some[name] for some in document["measured"].values() for name in document["finite"]]
     results += [document["measured"][one["run"]][one["measure"]] for one in document["history"]]
     if whole:
         results.append(document["measured"])

@@ -10,7 +10,7 @@ import { Stream } from "./streams.js";
  * @typedef {{ place: Place, purpose: string, kind: "uniform" | "float32" | "normal" | "gumbel", several: number }} Draw */
 /** @typedef {import("./places.js").Programs & { draws: Draw[], stepDraws: Draw[], values: Record<string, Place>,
  *   first: Place, ended: Place, steps: Place, history: { run: string, measure: string, place: Place }[],
- *   state: Record<string, { loss: Place, active: Place, steps: Place }>, finite: Record<string, string[]>,
+ *   state: Record<string, { loss: Place, active: Place }>, finite: string[],
  *   measured: Record<string, Record<string, Place>>, pictures: Record<string, any> }} Recorded */
 
 export class Run {
@@ -33,17 +33,12 @@ export class Run {
     this.streams = new Map();
     this.diverged = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
     this.finished = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
-    this.change(values);
+    for (const [name, place] of Object.entries(recorded.values)) this.engine.set(place.buffer, values[name]);
     this.engine.set(recorded.steps.buffer, NaN);
     for (const { place } of recorded.history) this.engine.set(place.buffer, NaN);
     for (const draw of recorded.draws) this.fill(draw);
     for (const name of this.names) this.engine.run(`begin/${name}`);
     this.record();
-  }
-
-  /** Takes values of the knobs that are numbers. @param {Record<string, number>} values */
-  change(values) {
-    for (const [name, place] of Object.entries(this.recorded.values)) this.engine.set(place.buffer, values[name]);
   }
 
   /** Whether no trial is still training. */
@@ -89,7 +84,7 @@ export class Run {
     for (const name of this.names) {
       engine.run(`${this.step === 0 || last ? "whole" : "measure"}/${name}`);
       const { loss, active } = recorded.state[name];
-      const must = recorded.finite[name].map((measure) => engine.read(recorded.measured[name][measure]));
+      const must = recorded.finite.map((measure) => engine.read(recorded.measured[name][measure]));
       const [losses, still] = [engine.read(loss), engine.read(active)];
       for (let trial = 0; trial < this.trials; trial++) {
         const fine = [losses, ...must].every((values) => Number.isFinite(values[trial]));

@@ -22,12 +22,19 @@ export class Session {
 
   /** @param {any} message */
   receive(message) {
-    try {
+    this.guarded(() => {
       if (message.type === "load") this.document = JSON.parse(message.text);
       else if (message.type === "begin") this.begin(message);
       else if (message.type === "step") this.toRecord();
       else if (message.type === "speed") this.pause = message.pause;
       if (message.type === "play" || message.type === "begin") this.play(message.playing);
+    });
+  }
+
+  /** Does something; where it fails, the run stops, and that is told. @param {() => void} act */
+  guarded(act) {
+    try {
+      act();
     } catch (error) {
       this.playing = false;
       this.post({ type: "failed", id: this.id, words: error instanceof Error ? error.message : String(error) });
@@ -62,15 +69,13 @@ export class Session {
   /** Takes steps until a record is due or a page should be heard, and goes on later. */
   go() {
     if (!this.run || this.run.ended || !this.playing) return;
+    const { run } = this;
     const begun = performance.now();
     let due = false;
-    try {
-      while (!due && performance.now() - begun < AT_ONCE) due = this.run.advance();
+    this.guarded(() => {
+      while (!due && performance.now() - begun < AT_ONCE) due = run.advance();
       if (due) this.tell();
-    } catch (error) {
-      this.receive({ type: "failed", words: error });
-      return;
-    }
+    });
     this.timer = setTimeout(() => this.go(), due ? this.pause : 0);
   }
 

@@ -2,7 +2,7 @@
 
 /** @typedef {Record<string, any>} Values */
 /** @typedef {{ variants: { when: Values, recorded: any }[], formulas: [number | string, [string, number][]][][],
- *   places: any[], programs: any[], lab: any, theme: any }} Document */
+ *   places: any[], programs: any[], lab: any }} Document */
 
 /** The recording of the operations that some values need, with numbers in place of formulas.
  * @param {Document} document @param {Values} values @returns {import("./run.js").Recorded} */

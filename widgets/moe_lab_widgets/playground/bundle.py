@@ -19,8 +19,8 @@ from moe_lab_widgets.engine.linking import NOWHERE, own_site
 from moe_lab_widgets.playground import declared
 
 HERE = Path(__file__).parent
-ENGINE = "worker"
-"""The module whose `Engine` trains."""
+ENGINE = ("worker", "Engine")
+"""The module that trains, and its class."""
 INSIDE = "inside"
 """The module for a page inside another one, in every page."""
 POLICY = (
@@ -40,7 +40,7 @@ _COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/|//[^\n]*)[ \t]*\n", re.MULTILINE | r
 _BLANK = re.compile(r"^[ \t]+|^\n", re.MULTILINE)
 _STYLE = re.compile(r'<link rel="stylesheet" href="([\w.]+)">')
 _SCRIPT = re.compile(r'<script type="module" src="(\w+)\.js"></script>')
-_LINKS = re.compile(r'<nav id="links"[^>]*>')
+_NOTICE = re.compile(r'<p id="old".*?</p>', re.DOTALL)
 _CHARSET = re.compile(r'<meta charset="utf-8">', re.IGNORECASE)
 
 
@@ -57,18 +57,36 @@ def page(lab: str, site: str | None = None) -> str:
     """
     if lab not in FILES:
         raise InputError(f"a page of the playground mirrors {' or '.join(FILES)}: got {lab!r}")
-    html = _text(FILES[lab])
-    modules = Modules({**_constants(), "declared": declared.module((lab,), links(lab, site))})
+    told = links(lab, site)
+    modules = Modules({**_constants(), "declared": declared.module((lab,), told)})
+    return assembled(FILES[lab], modules, ENGINE, POLICY, told)
+
+
+def assembled(
+    file: str, modules: Modules, engine: tuple[str, str], policy: str, links: Sequence[Mapping[str, str]]
+) -> str:
+    """Returns a file of HTML with the style and the modules that it names, and with its policy.
+
+    Args:
+      file: its name, in a folder of the modules.
+      engine: the module that trains, and its class.
+      links: `words` and `address` of other pages, to which it leads without a script, too.
+
+    Raises:
+      RuntimeError: the page's files cannot be put together: see the message.
+    """
+    html = modules.text(file)
     first = _SCRIPT.search(html)
     if first is None or _CHARSET.search(html) is None:
-        raise RuntimeError(f"{FILES[lab]} must have a charset, and name its first module in a <script>")
-    engine = f"function moeEngine(post) {{\n{modules.bundled(ENGINE)}return new Engine(post);\n}}"
-    script = in_script(f'"use strict";\n{engine}\n(() => {{\n{modules.bundled(first[1], INSIDE)}tellHeight();\n}})();')
-    policy = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-    html = _CHARSET.sub(lambda found: f"{found[0]}\n{policy}", html)
-    plain = " ".join(f'<a href="{escape(one["address"])}">{escape(one["words"])}</a>' for one in links(lab, site))
-    html = _LINKS.sub(lambda found: f"{found[0]}<noscript>{plain}</noscript>", html)
-    html = _STYLE.sub(lambda found: f"<style>\n{_text(found[1])}</style>", html)
+        raise RuntimeError(f"{file} must have a charset, and name its first module in a <script>")
+    name, made = engine
+    trains = f"function moeEngine(post) {{\n{modules.bundled(name)}return new {made}(post);\n}}"
+    script = in_script(f'"use strict";\n{trains}\n(() => {{\n{modules.bundled(first[1], INSIDE)}tellHeight();\n}})();')
+    allowed = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    html = _CHARSET.sub(lambda found: f"{found[0]}\n{allowed}", html)
+    plain = " ".join(f'<a href="{escape(one["address"])}">{escape(one["words"])}</a>' for one in links)
+    html = _NOTICE.sub(lambda found: f"{found[0]}<noscript>{plain}</noscript>", html)
+    html = _STYLE.sub(lambda found: f"<style>\n{modules.text(found[1])}</style>", html)
     return html.replace(first[0], f"<script>\n{script}\n</script>")
 
 
@@ -95,10 +113,6 @@ def _constants() -> dict[str, str]:
     return constants.modules()
 
 
-def _text(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
-
-
 def in_script(code: str) -> str:
     """Returns code in which no string ends the script that it stands in, or begins a comment of HTML."""
     return re.sub(r"<(?=/script|!--)", r"\\x3C", code, flags=re.IGNORECASE)
@@ -114,6 +128,12 @@ class Modules:
     def text(self, file: str) -> str:
         """Returns the text of a file, of the first folder that has it."""
         return next(folder / file for folder in self._folders if (folder / file).exists()).read_text(encoding="utf-8")
+
+    def written(self, folder: Path, *names: str) -> None:
+        """Writes modules and all that they import into a folder, from which node runs them."""
+        for name in self.needed(*names):
+            (folder / f"{name}.js").write_text(self.source(name), encoding="utf-8")
+        (folder / "package.json").write_text('{"type": "module"}')
 
     def source(self, name: str) -> str:
         """Returns a module as it was written or generated."""

@@ -1,13 +1,13 @@
 /** The knobs of a Lab on a page: their fields, the values that fit together, and the address and the code of a run. */
 import { DECLARED } from "./declared.js";
+import { filled } from "./plain.js";
 import { numberIn } from "./typed.js";
-import { filled } from "./words.js";
 
 /** @typedef {{[knob: string]: any}} Values */
 /**
- * @typedef {{name: string, title: string, label: string, main: boolean, whole: boolean, tip: string, tip_off: string,
+ * @typedef {{name: string, title: string, label: string, main: boolean, whole: boolean, view?: boolean, tip: string, tip_off: string,
  *   when: {knob: string, is: any[]} | null, low: number, high: number, step: number, digits: number, choices?: any[],
- *   names: {[choice: string]: string}}} Knob a knob with choices has no slider
+ *   names: {[choice: string]: string}}} Knob a knob with choices has no slider; one with `view` changes no run
  */
 /**
  * @typedef {{knob: string, by: string[], when: {knob: string, is?: any[], not?: any[]}[], words: string,
@@ -16,7 +16,8 @@ import { filled } from "./words.js";
  */
 /**
  * @typedef {{name: string, knobs: Knob[], rules: Rule[], defaults: {[source: string]: Values}, tip_seed: string,
- *   words: {[key: string]: string}, stories: {name: string}[]}} Lab
+ *   words: {[key: string]: string}, stories: {name: string}[], fixed?: Values}} Lab without a knob for the source of the
+ *   data, the defaults are those of ""; what is fixed has no knob
  */
 
 const MOST_SEED = 1e9;
@@ -83,7 +84,7 @@ function allowedBy(rule, knob, values) {
  * @param {Lab} lab @param {Values} wanted */
 export function fitted(lab, wanted) {
   /** @type {Values} */
-  const values = { seed: Math.min(MOST_SEED, Math.max(0, Math.floor(Number(wanted.seed)) || 0)) };
+  const values = { ...lab.fixed, seed: Math.min(MOST_SEED, Math.max(0, Math.floor(Number(wanted.seed)) || 0)) };
   /** @type {string[]} */
   const said = [];
   for (const knob of lab.knobs) values[knob.name] = nearest(wanted[knob.name], offeredBy(knob));
@@ -105,14 +106,17 @@ function knobOf(lab, name) {
   return found;
 }
 
-/** What an address asks for, as `lab.link()` writes it. @param {Lab} lab @param {string} fragment */
-export function fromAddress(lab, fragment) {
+/** The first source of the data; "" where there is no such knob. @param {Lab} lab */
+const firstSource = (lab) => lab.knobs.find(({ name }) => name === "source")?.choices?.[0] ?? "";
+
+/** What an address asks for, as `lab.link()` writes it. @param {Lab} lab @param {string} fragment
+ * @param {Values} start what is wanted where it asks for nothing, besides the defaults */
+export function fromAddress(lab, fragment, start = {}) {
   const asked = new URLSearchParams(fragment.replace(/^#/, ""));
-  const [first] = knobOf(lab, "source").choices ?? [];
-  const source = asked.get("source") ?? first;
+  const source = asked.get("source") ?? firstSource(lab);
   const known = source in lab.defaults;
   /** @type {Values} */
-  const wanted = { ...lab.defaults[known ? source : "digits"] };
+  const wanted = { ...lab.defaults[known ? source : "digits"], ...([...asked].length ? {} : start) };
   const said = asked.has("mixture") ? [lab.words.LACKS_MIXTURE] : [];
   if (!known) said.push(filled(lab.words[source === "mnist" ? "LACKS_MNIST" : "LACKS_SOURCE"], { value: source }));
   for (const knob of lab.knobs) {
@@ -123,7 +127,12 @@ export function fromAddress(lab, fragment) {
     if (wanted[knob.name] === value) continue;
     said.push(filled(lab.words.LACKS_VALUE, { title: knob.title, value: given, nearest: wanted[knob.name] }));
   }
-  wanted.seed = Number(asked.get("seed") ?? 0);
+  for (const [name, value] of Object.entries(lab.fixed ?? {})) {
+    const given = asked.get(name);
+    if (given === null || given === String(value) || Number(given) === value) continue;
+    said.push(filled(lab.words.LACKS_VALUE, { title: name, value: given, nearest: value }));
+  }
+  wanted.seed = Number(asked.get("seed") ?? start.seed ?? 0);
   return { wanted, said };
 }
 
@@ -133,24 +142,28 @@ function pythonOf(knob, value) {
 }
 
 /** @param {Lab} lab @param {Values} values @returns {[string, string][]} in the Lab's order */
-function written(lab, values) {
+function allOf(lab, values) {
   const names = [...lab.knobs.map(({ name }) => name), "seed"];
   return names.map((name) => [name, pythonOf(lab.knobs.find((knob) => knob.name === name), values[name])]);
 }
 
-/** @param {Lab} lab @param {Values} values */
-export function toAddress(lab, values) {
-  return `#${new URLSearchParams([["lab", lab.name], ...written(lab, values)])}`;
+/** What a run needs besides the defaults, and what follows the source. @param {Lab} lab @param {Values} values */
+export function needed(lab, values) {
+  const sources = Object.values(lab.defaults);
+  const own = lab.defaults[firstSource(lab)];
+  /** Whether the default depends on the source. @param {string} name */
+  const follows = (name) => name !== "source" && sources.some((defaults) => defaults[name] !== own[name]);
+  return allOf(lab, values).filter(([name]) => values[name] !== own[name] || follows(name));
+}
+
+/** @param {Lab} lab @param {Values} values @param {typeof allOf} named which of them it names */
+export function toAddress(lab, values, named = allOf) {
+  return `#${new URLSearchParams([["lab", lab.name], ...named(lab, values)])}`;
 }
 
 /** The line of Python that makes this run, as `lab.link()` writes it. @param {Lab} lab @param {Values} values */
 export function toPython(lab, values) {
-  const sources = Object.values(lab.defaults);
-  const own = lab.defaults[knobOf(lab, "source").choices?.[0]];
-  /** Whether the default depends on the source. @param {string} name */
-  const follows = (name) => name !== "source" && sources.some((defaults) => defaults[name] !== own[name]);
-  const needed = written(lab, values).filter(([name]) => values[name] !== own[name] || follows(name));
-  const given = needed.map(([name, words]) => `${name}=${typeof values[name] === "string" ? `'${words}'` : words}`);
+  const given = needed(lab, values).map(([name, words]) => `${name}=${typeof values[name] === "string" ? `'${words}'` : words}`);
   return `from moe_lab_widgets import ${lab.name}\n${lab.name}(${given.join(", ")})`;
 }
 
@@ -160,7 +173,7 @@ export class Board {
    * @param {Lab} lab
    * @param {HTMLElement} main where the main knobs go
    * @param {HTMLElement} rest where the others go, hidden until asked for
-   * @param {(said: string[]) => void} moved told when someone has moved a knob
+   * @param {(said: string[], name: string) => void} moved told when someone has moved a knob
    * @param {(said: string[]) => void} unread told when someone has typed what is no number
    */
   constructor(lab, main, rest, moved, unread) {
@@ -193,13 +206,13 @@ export class Board {
   /** Takes the value of a field; what stands at the default of its source follows the source.
    * @param {string} name @param {any} value @param {string[]} said what else is to be said of it */
   move(name, value, said = []) {
-    const before = this.lab.defaults[this.values.source];
-    const after = this.lab.defaults[name === "source" ? value : this.values.source];
+    const before = this.lab.defaults[this.values.source ?? ""];
+    const after = this.lab.defaults[(name === "source" ? value : this.values.source) ?? ""];
     const wanted = { ...this.wanted, [name]: value };
     for (const other of Object.keys(after)) {
       if (other !== name && wanted[other] === before[other]) wanted[other] = after[other];
     }
-    this.moved([...said, ...this.put(wanted)]);
+    this.moved([...said, ...this.put(wanted)], name);
   }
 
   /** Takes what was typed for a number; where it is none, the value stays and that is said.
@@ -248,7 +261,7 @@ export class Board {
   choiceOf(knob) {
     const choices = knob.choices ?? [];
     const select = element("select", { id: `knob-${knob.name}` });
-    select.append(...choices.map((choice) => new Option(knob.names[choice], String(choice))));
+    select.append(...choices.map((choice) => new Option(knob.names[choice] ?? String(choice), String(choice))));
     select.addEventListener("change", () => this.move(knob.name, choices[select.selectedIndex]));
     this.shown.push(() => { select.selectedIndex = choices.indexOf(this.values[knob.name]); });
     return select;

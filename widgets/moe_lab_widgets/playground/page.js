@@ -2,8 +2,9 @@
 import { Board, CALM, element, find, fromAddress, openPage, toAddress, toPython } from "./controls.js";
 import { DECLARED } from "./declared.js";
 import { tellHeight } from "./inside.js";
+import { median } from "./plain.js";
 import { bestOf, drawCoverage, drawCurves, drawPatches, drawPlane, keeps, signalOf } from "./picture.js";
-import { ALIGNMENT, caption, divergedWords, judgedWords, manyOf, median, percent, told } from "./words.js";
+import { ALIGNMENT, caption, divergedWords, judgedWords, manyOf, percent, told } from "./words.js";
 import { connected } from "./workers.js";
 
 /** @typedef {import("./words.js").Rec} Rec */

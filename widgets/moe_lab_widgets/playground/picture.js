@@ -1,6 +1,7 @@
 /** The Lab's three panels. Each function draws a panel whole and returns what stands where in it. */
 import { THEME, area, contextOf, head, line, mark, pushedApart, sheetOf, spread, text } from "./drawing.js";
-import { ALIGNMENT, filled, median, percent, quantile } from "./words.js";
+import { filled, median, quantile } from "./plain.js";
+import { ALIGNMENT, percent } from "./words.js";
 
 /** @typedef {import("./words.js").Rec} Rec */
 /** @typedef {import("./drawing.js").Place} Place */

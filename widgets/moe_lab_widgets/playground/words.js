@@ -1,7 +1,8 @@
 /** What the alignment page says: the Lab's caption, from the Lab's own templates. */
 import { DECLARED } from "./declared.js";
+import { filled, median } from "./plain.js";
 
-/** @typedef {{[field: string]: string | number}} Fields */
+/** @typedef {import("./plain.js").Fields} Fields */
 /** @typedef {{[knob: string]: any}} Values */
 /**
  * @typedef {object} Rec a record of the engine: see worker.js
@@ -23,11 +24,6 @@ import { DECLARED } from "./declared.js";
 export const ALIGNMENT = /** @type {any} */ (DECLARED.labs).RouterAlignmentLab;
 const LIMITS = ALIGNMENT?.numbers;
 
-/** Fills a template's {named} fields. @param {string} template @param {Fields} fields */
-export function filled(template, fields) {
-  return template.replace(/\{(\w+)\}/g, (whole, name) => (name in fields ? String(fields[name]) : whole));
-}
-
 /** A sentence of the alignment Lab. @param {string} key @param {Fields} fields */
 export const told = (key, fields = {}) => filled(ALIGNMENT.words[key], fields);
 
@@ -35,19 +31,6 @@ export const told = (key, fields = {}) => filled(ALIGNMENT.words[key], fields);
 export function joined(parts) {
   return parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts[parts.length - 1]}` : parts.join("");
 }
-
-/** A quantile of the finite numbers, as NumPy's. @param {ArrayLike<number>} values @param {number} share */
-export function quantile(values, share) {
-  const known = Array.from(values).filter(Number.isFinite).sort((one, other) => one - other);
-  if (!known.length) return NaN;
-  const place = share * (known.length - 1);
-  const before = Math.floor(place);
-  const after = Math.min(before + 1, known.length - 1);
-  return known[before] + (known[after] - known[before]) * (place - before);
-}
-
-/** The median of the finite numbers: of trials that have not diverged. @param {ArrayLike<number>} values */
-export const median = (values) => quantile(values, 0.5);
 
 /** The median as the Lab has it, whose records are float32: 0.865 is 86.5000006 %. @param {ArrayLike<number>} values */
 export const middle = (values) => median(Array.from(values, Math.fround));
