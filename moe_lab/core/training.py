@@ -100,6 +100,17 @@ class Learner(ABC):
     def end_trials(self) -> None:  # noqa: B027 (a learner whose `until_rule` is never due needs none)
         """Sets `active` to False where a trial has ended. On an accelerator it must not wait for the device."""
 
+    def end_all(self, last: Bool[Tensor, ""]) -> None:
+        """Does what `end_trials` does where it is due for all trials at once, for who records it.
+
+        Args:
+          last: whether the run is over, too.
+
+        Raises:
+          NotImplementedError: no rule of this learner ends trials.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no rule that ends trials")
+
     def keep(self, positions: np.ndarray) -> None:
         """Drops all trials but those at these positions."""
         there = torch.as_tensor(positions, device=self.like.device)

@@ -7,6 +7,7 @@ and because each purpose has its own stream, N samples are the first N of any la
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -18,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 import torch
 
-from moe_lab.core.config import Precision, RunConfig
+from moe_lab.core.config import Config, Precision, RunConfig
 from moe_lab.core.devices import AUTO, choose, device_label, warn_once
 from moe_lab.core.errors import InputError
 
@@ -48,19 +49,23 @@ class Draw(NamedTuple):
 
     Attributes:
       purpose: names the stream; with {} for a number where there are several.
-      kind: "float32" are uniform numbers of 24 bits.
+      kind: "float32" are uniform numbers of 24 bits; "order" are successive random orders of 0, 1, ..., things - 1.
       several: how many streams, whose numbers are stacked along a further first axis; None for one.
+      things: of an order; where the purpose has {}, it stands for them.
     """
 
     purpose: str
     shape: tuple[int, ...]
-    kind: Literal["uniform", "float32", "normal", "gumbel"] = "uniform"
+    kind: Literal["uniform", "float32", "normal", "gumbel", "order"] = "uniform"
     several: int | None = None
+    things: int | None = None
 
     @property
     def purposes(self) -> list[str]:
         """The names of its streams."""
-        return [self.purpose] if self.several is None else [self.purpose.format(one) for one in range(self.several)]
+        if self.several is None:
+            return [self.purpose.format(self.things)]
+        return [self.purpose.format(one) for one in range(self.several)]
 
     @property
     def whole_shape(self) -> tuple[int, ...]:
@@ -77,6 +82,10 @@ class Draw(NamedTuple):
             return random.gumbel(size=self.shape)
         if self.kind == "float32":
             return random.random(self.shape, dtype=np.float32)
+        if self.kind == "order":
+            orders = -(-math.prod(self.shape) // (self.things or 1))
+            both = np.concatenate([random.permutation(self.things or 1) for _ in range(orders)])
+            return both[: math.prod(self.shape)].reshape(self.shape)
         return random.random(self.shape) if self.kind == "uniform" else random.standard_normal(self.shape)
 
     def by_trial(self, trials: Sequence[int], seed: int) -> torch.Tensor:
@@ -102,17 +111,35 @@ def drawn(wanted: Mapping[str, Draw], trials: Sequence[int], seed: int) -> dict[
 
 
 Source = Callable[[Draw, Sequence[int]], torch.Tensor]
+Given = Callable[[str, float], torch.Tensor]
 _SOURCE: ContextVar[Source | None] = ContextVar("where raw numbers come from", default=None)
+_GIVEN: ContextVar[Given | None] = ContextVar("where the numbers of a Config come from", default=None)
 
 
 @contextmanager
-def numbers_from(source: Source) -> Iterator[None]:
-    """Has `drawn` take its numbers from elsewhere, for who records what is computed of them; `stream` is refused."""
-    before = _SOURCE.set(source)
+def numbers_from(source: Source, given: Given | None = None) -> Iterator[None]:
+    """Has `drawn` take its numbers from elsewhere, for who records what is computed of them; `stream` is refused.
+
+    Args:
+      given: returns a Config's number, a scalar, for its name and its value (`tensor_of`).
+    """
+    tokens = _SOURCE.set(source), _GIVEN.set(given)
     try:
         yield
     finally:
-        _SOURCE.reset(before)
+        _SOURCE.reset(tokens[0])
+        _GIVEN.reset(tokens[1])
+
+
+def from_elsewhere() -> bool:
+    """Whether raw numbers come from elsewhere (`numbers_from`), so that what is made of them must not be kept."""
+    return _SOURCE.get() is not None
+
+
+def tensor_of(config: Config, name: str) -> torch.Tensor:
+    """Returns a number of a Config as a scalar in float64, which may come from elsewhere (`numbers_from`)."""
+    value, given = float(getattr(config, name)), _GIVEN.get()
+    return torch.tensor(value, dtype=torch.float64) if given is None else given(name, value)
 
 
 def choose_dtype(precision: Precision, device: torch.device) -> torch.dtype:

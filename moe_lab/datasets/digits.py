@@ -13,6 +13,9 @@ from moe_lab.datasets import Images
 FILE = Path("datasets/data/digits.csv.gz")
 """In scikit-learn's folder: 64 grey values and the label of each image."""
 
+LEVELS = 16
+"""What a grey value of 1 is there."""
+
 
 def load() -> Images:
     """Returns all 1797 digits in float64, in scikit-learn's order; there is no official split.
@@ -22,7 +25,7 @@ def load() -> Images:
     References: Alpaydin and Kaynak, Optical Recognition of Handwritten Digits, UCI, 1998 (its test set).
     """
     rows = _rows()
-    return Images(images=rows[:, :-1] / 16, labels=rows[:, -1].astype(np.int64), side=8)
+    return Images(images=rows[:, :-1] / LEVELS, labels=rows[:, -1].astype(np.int64), side=8)
 
 
 def _rows() -> UInt8[np.ndarray, "images pixels_and_label"]:

@@ -17,7 +17,7 @@ from torch import Tensor
 from moe_lab.core.config import require
 from moe_lab.core.graphs import to_device
 from moe_lab.core.memory import Need
-from moe_lab.core.trials import device_and_dtype, stream
+from moe_lab.core.trials import Draw, device_and_dtype, stream
 from moe_lab.patch_routing.data import PatchSamples
 from moe_lab.patch_routing.model import experts_of
 from moe_lab.patch_routing.run import PatchRun
@@ -93,6 +93,11 @@ def samples_of(runs: Sequence[PatchRun]) -> tuple[PatchSamples, PatchSamples]:
     return train, run.task.sample(run.test_samples, split="test", **common)
 
 
+def order_of(samples: int, batch_size: int) -> Draw:
+    """Returns the draw of a batch of a trial, which goes on where the last one ended."""
+    return Draw("order/{}", (batch_size,), "order", things=samples)
+
+
 class SampleOrder:
     """The order in which each row uses its samples: successive random permutations, cut into batches of B.
 
@@ -102,7 +107,8 @@ class SampleOrder:
     def __init__(self, rows: Rows, seed: int, batch_size: int, device: torch.device) -> None:
         pairs, pair = np.unique(np.stack((rows.trial, rows.samples), axis=1), axis=0, return_inverse=True)
         self._pair = pair.reshape(-1)  # of each row
-        self._streams = [(stream(seed, int(trial), f"order/{count}"), int(count)) for trial, count in pairs]
+        self._seed, self._pairs = seed, [(int(trial), int(count)) for trial, count in pairs]
+        self._streams: dict[int, np.random.Generator] = {}  # of the pairs whose order has begun
         self._upcoming = [np.empty(0, dtype=np.int64) for _ in pairs]
         self._begin = 0  # position in the order at which `_upcoming` begins
         self._position = 0  # in the order, of the next step
@@ -133,7 +139,11 @@ class SampleOrder:
 
     def _take(self, pair: int, skip: int, length: int) -> np.ndarray:
         """Drops `skip` samples of a pair's order and returns the `length` samples that follow."""
-        generator, samples = self._streams[pair]
+        trial, samples = self._pairs[pair]
+        if pair not in self._streams:
+            (purpose,) = order_of(samples, self._batch_size).purposes
+            self._streams[pair] = stream(self._seed, trial, purpose)
+        generator = self._streams[pair]
         parts, available = [self._upcoming[pair][skip:]], len(self._upcoming[pair]) - skip
         while available < length:
             parts.append(generator.permutation(samples))

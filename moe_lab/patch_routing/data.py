@@ -19,7 +19,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import Draw, drawn
+from moe_lab.core.trials import Draw, drawn, tensor_of
 
 ROLES = ("signal", "distractor", "background")
 SIGNAL, DISTRACTOR, BACKGROUND = range(3)
@@ -207,11 +207,19 @@ class PatternTask(Config):
 
     def class_patterns(self) -> Float[Tensor, "classes d"]:
         """Returns float64 unit vectors o_1 ... o_c with <o_i, o_j> = delta_d: the symmetric root of the Gram matrix."""
-        c = self.classes
-        gram = np.full((c, c), self.delta_d) + (1 - self.delta_d) * np.eye(c)
-        values, vectors = np.linalg.eigh(gram)
-        root = vectors @ np.diag(np.sqrt(np.maximum(values, 0))) @ vectors.T
-        return torch.as_tensor(np.pad(root, ((0, 0), (0, self.dimension - c))))
+        root, _ = self._roots()
+        return torch.nn.functional.pad(root, (0, self.dimension - self.classes))
+
+    def _roots(self) -> tuple[Float[Tensor, "classes classes"], Float[Tensor, "classes classes"]]:
+        """Computes the symmetric root of the class patterns' Gram matrix, and its inverse.
+
+        Of (1 - delta_d) I + delta_d J, where J is all ones, the eigenvalues are 1 - delta_d and, of J's own direction,
+        1 + (c - 1) delta_d.
+        """
+        c, delta_d = self.classes, tensor_of(self, "delta_d")
+        apart, together = (1 - delta_d).sqrt(), (1 + (c - 1) * delta_d).clamp(min=0).sqrt()
+        one, every = torch.eye(c, dtype=torch.float64), torch.full((c, c), 1 / c, dtype=torch.float64)
+        return apart * one + (together - apart) * every, one / apart + (1 / together - 1 / apart) * every
 
     def signals(self, trials: Sequence[int], seed: int) -> Float[Tensor, "trials classes d"]:
         """Returns the class patterns of each trial (the same in all trials), unit vectors in float64."""
@@ -236,22 +244,22 @@ class PatternTask(Config):
 
     def _centres(self, raw: Mapping[str, Tensor]) -> Float[Tensor, "trials p d"]:
         """Makes the centres of the pattern sets that raw numbers determine."""
-        c, sides = self.classes, self.side_of_sets()
+        c, sides = self.classes, torch.from_numpy(self.side_of_sets())
+        delta_d, gap = tensor_of(self, "delta_d"), tensor_of(self, "gap")
         imitates = sides >= 0
-        own = np.where(imitates[:, None], self.gap * (np.eye(c)[np.maximum(sides, 0)] - 1 / c), 0.0)
+        own = gap * ((sides[:, None] == torch.arange(c)).to(gap) - 1 / c) * imitates[:, None]
         # The overlap common to all classes is such that no overlap exceeds delta_r, and that the component in the span
         # of the class patterns has length at most .95.
-        common_per_length = np.sqrt((1 + (c - 1) * self.delta_d) / c)
-        own_norm = np.where(imitates, self._gap_norm, 0.0)
-        largest_common = np.minimum(
-            np.maximum(self.delta_r - np.abs(own).max(axis=1), 0.0),
-            common_per_length * np.sqrt(0.9025 - np.minimum(own_norm, 0.9) ** 2),
+        common_per_length = ((1 + (c - 1) * delta_d) / c).sqrt()
+        own_norm = gap * ((c - 1) / (c * (1 - delta_d))).sqrt() * imitates
+        largest_common = torch.minimum(
+            (tensor_of(self, "delta_r") - own.abs().amax(1)).clamp(min=0),
+            common_per_length * (0.9025 - own_norm.clamp(max=0.9).square()).sqrt(),
         )
-        classes = self.class_patterns().numpy()[:, :c]
-        basis = np.linalg.solve(classes @ classes.T, classes)  # of vectors with given overlaps
+        _, basis = self._roots()  # of vectors with given overlaps
         like = raw["common"]
-        common = torch.from_numpy(largest_common).to(like) * (2 * like - 1)
-        inside = (torch.from_numpy(own).to(like) + common[..., None]) @ torch.from_numpy(basis).to(like)
+        common = largest_common.to(like) * (2 * like - 1)
+        inside = (own.to(like) + common[..., None]) @ basis.to(like)
         left = 1 - inside.square().sum(2, keepdim=True)
         outside = raw["outside"] * (left.sqrt() / torch.linalg.vector_norm(raw["outside"], dim=2, keepdim=True))
         return torch.cat((inside, outside), dim=2)
@@ -304,7 +312,7 @@ class PatternTask(Config):
         own = self.class_patterns().to(places)[labels]
         patches = torch.cat((own[:, :, None], patches[:, :, 1:]), dim=2)
         if self.noise:
-            patches = patches + raw["noise"] * (self.noise / math.sqrt(d))
+            patches = patches + raw["noise"] * (tensor_of(self, "noise") / math.sqrt(d)).to(patches)
         index = torch.arange(samples * n, device=places.device).view(samples, n).expand(trials, -1, -1)
         return shuffled(patches.flatten(1, 2), index, labels, roles, sides, places)
 
@@ -340,8 +348,9 @@ class PatternTask(Config):
 
         Norms and the overlaps with the class patterns do not change.
         """
-        radius = 0.5 * math.sqrt((1 - self.delta_r**2) / (self.dimension * self.pattern_sets**2))
-        moved = outside + (2 * uniform - 1) * (radius / math.sqrt(outside.shape[-1]))
+        left = 1 - tensor_of(self, "delta_r").square()
+        radius = 0.5 * (left / (self.dimension * self.pattern_sets**2)).sqrt()
+        moved = outside + (2 * uniform - 1) * (radius / math.sqrt(outside.shape[-1])).to(outside)
         shrinkage = outside.square().sum(-1, keepdim=True) / moved.square().sum(-1, keepdim=True)
         return moved * shrinkage.sqrt()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,7 +16,7 @@ from pydantic import field_validator, model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import Draw, drawn, stream
+from moe_lab.core.trials import Draw, drawn, from_elsewhere, tensor_of
 from moe_lab.patch_routing.data import (
     BACKGROUND,
     SIGNAL,
@@ -125,23 +126,37 @@ class DigitTask(Config):
           ValueError: samples is not a positive multiple of the number of classes.
         """
         check_balance(samples, self.classes)
-        made = [self.made(drawn(self.draws(samples, split), [trial], seed), split) for trial in trials]
-        together = joined(made, one_bank=True)
-        if not self.noise:
+        if from_elsewhere():  # of all trials at once
+            raw = drawn(self.draws(samples, split), trials, seed)
+            together = self.made(raw, split)
+            if self.noise:
+                (noise,) = drawn({"noise": self._noise_of(samples, split)}, trials, seed).values()
+                together = self.noisy(together, noise)
             return together.to(device, dtype)
-        pixels, rows = self._images.pixels, samples * self.patches
-        bank = torch.empty(len(made), rows, pixels.shape[1], dtype=dtype)
-        for own, trial, one in zip(bank, trials, made, strict=True):
-            noise = _noise(seed, trial, f"{split}/noise", *own.shape) * (self.noise / np.sqrt(pixels.shape[1]))
-            noise += pixels[one.index.numpy().ravel()]
-            own.copy_(torch.from_numpy(noise))
-        # Each patch has its own noise, even where two show the same image, and so its own row:
-        index = torch.arange(rows, dtype=torch.int32).view(samples, self.patches).repeat(len(made), 1, 1)
-        return replace(together, bank=bank, index=index).to(device, dtype)
+        made = []
+        for trial in trials:
+            one = self.made(drawn(self.draws(samples, split), [trial], seed), split)
+            if self.noise:
+                one = self.noisy(one, _noise(seed, trial, self._noise_of(samples, split)))
+            made.append(one.to(device, dtype) if self.noise else one)
+        return joined(made, one_bank=not self.noise).to(device, dtype)
 
     def draws(self, samples: int, split: Split) -> dict[str, Draw]:
         """Returns the raw numbers of a trial, but for its noise."""
         return {name: Draw(f"{split}/{name}", (samples, self.patches)) for name in ("images", "places")}
+
+    def _noise_of(self, samples: int, split: Split) -> Draw:
+        return Draw(f"{split}/noise", (samples * self.patches, self.dimension), "normal")
+
+    def noisy(self, samples: PatchSamples, noise: Float[Tensor, "trials rows d"]) -> PatchSamples:
+        """Adds noise to samples without any.
+
+        Each patch has its own noise, even where two show the same image, and so its own row of the bank.
+        """
+        scale = tensor_of(self, "noise").to(noise) / math.sqrt(noise.shape[2])
+        bank = noise * scale + torch.nn.functional.embedding(samples.index.flatten(1), samples.bank[0])
+        index = torch.arange(noise.shape[1], dtype=torch.int32, device=noise.device).view(samples.index.shape[1:])
+        return replace(samples, bank=bank, index=index.expand_as(samples.index))
 
     def made(self, raw: Mapping[str, Tensor], split: Split) -> PatchSamples:
         """Chooses images and their positions as raw numbers (trial, N, n) determine, without noise."""
@@ -162,7 +177,7 @@ class DigitTask(Config):
         index = torch.cat((own, chosen(irrelevant, uniform[..., 1:])), dim=2)
         roles, sides = torch.full_like(index, BACKGROUND), torch.full_like(index, -1)
         roles[..., 0], sides[..., 0] = SIGNAL, labels
-        return shuffled(torch.from_numpy(images.pixels)[None], index, labels, roles, sides, raw["places"])
+        return shuffled(images.bank()[None], index, labels, roles, sides, raw["places"])
 
     def _pool(self, split: Split) -> np.ndarray:
         """The images that may occur in training or in test samples."""
@@ -170,26 +185,46 @@ class DigitTask(Config):
         return np.flatnonzero(is_test if split == "test" else ~is_test)
 
 
-def _noise(seed: int, trial: int, purpose: str, rows: int, dimension: int) -> np.ndarray:
-    """Standard normal numbers (rows, d); few ones are kept, for a slider that moves the noise alone."""
-    draw = _kept_noise if rows * dimension <= _NUMBERS_KEPT else _kept_noise.__wrapped__
-    return draw(seed, trial, purpose, rows, dimension)
+def _noise(seed: int, trial: int, draw: Draw) -> Float[Tensor, "1 rows d"]:
+    """Draws a trial's noise, which nobody may change; if little, it is kept for a slider that moves the noise alone."""
+    kept = math.prod(draw.shape) <= _NUMBERS_KEPT
+    return _kept_noise(seed, trial, draw) if kept else draw.by_trial([trial], seed)
 
 
 @lru_cache(maxsize=16)  # of eight trials, training and test samples
-def _kept_noise(seed: int, trial: int, purpose: str, rows: int, dimension: int) -> np.ndarray:
-    noise = stream(seed, trial, purpose).standard_normal((rows, dimension))
-    noise.flags.writeable = False
-    return noise
+def _kept_noise(seed: int, trial: int, draw: Draw) -> Float[Tensor, "1 rows d"]:
+    return draw.by_trial([trial], seed)
 
 
 @dataclass(frozen=True)
 class _Images:
-    """Preprocessed images: (images, d) pixels, their digits, and which are test images."""
+    """Preprocessed images: (images, d) pixels, their digits, and which are test images.
+
+    Attributes:
+      levels: (images, d) of the 8x8 digits the grey values before that, in whole numbers of 1 / `digits.LEVELS`.
+      raw: whether grey values stay as they are.
+    """
 
     pixels: np.ndarray
     labels: np.ndarray
     is_test: np.ndarray
+    levels: np.ndarray | None
+    raw: bool
+
+    def bank(self) -> Float[Tensor, "images d"]:
+        """Returns the pixels, made anew of grey values where that is recorded: whole numbers are short to write."""
+        from moe_lab.datasets import digits
+
+        if self.levels is None or not from_elsewhere():
+            return torch.from_numpy(self.pixels)
+        return _prepared(torch.from_numpy(self.levels).to(torch.float64) / digits.LEVELS, self.raw, centred=True)
+
+
+def _prepared(grey: Float[Tensor, "images d"], raw: bool, centred: bool) -> Float[Tensor, "images d"]:
+    if raw:
+        return grey
+    values = grey - grey.mean(0) if centred else grey
+    return values / torch.linalg.vector_norm(values, dim=1, keepdim=True).clamp(min=1e-12)
 
 
 @lru_cache(maxsize=4)
@@ -197,17 +232,13 @@ def _images(source: str, root: Path | None, download: bool, pixels: str) -> _Ima
     """Loads and preprocesses the images once. The 8x8 digits are centred; otherwise the separate router fails."""
     from moe_lab.datasets import digits, mnist  # here: patterns need no images, and the room is imported without them
 
-    if source == "digits":
-        loaded = digits.load()
-        values, is_test = loaded.images - loaded.images.mean(axis=0), None
-    else:
-        loaded = mnist.load(root, download=download)
-        values, is_test = loaded.images.astype(np.float64), loaded.is_test
+    loaded = digits.load() if source == "digits" else mnist.load(root, download=download)
+    is_test = loaded.is_test
     if is_test is None:
         is_test = np.zeros(len(loaded.labels), dtype=bool)
         for digit in range(10):
             is_test[np.flatnonzero(loaded.labels == digit)[::TEST_EVERY]] = True
-    if pixels == "raw":
-        return _Images(loaded.images.astype(np.float64), loaded.labels, is_test)
-    norms = np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
-    return _Images(values / norms, loaded.labels, is_test)
+    embedded, grey = source == "digits", torch.from_numpy(loaded.images.astype(np.float64))
+    levels = (loaded.images * digits.LEVELS).round().astype(np.uint8) if embedded else None
+    made = _prepared(grey, pixels == "raw", centred=embedded).numpy()
+    return _Images(made, loaded.labels, is_test, levels, pixels == "raw")

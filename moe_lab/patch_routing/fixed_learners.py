@@ -17,7 +17,7 @@ from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing.batch import Rows
 from moe_lab.patch_routing.data import ROLES, PatchSamples
 from moe_lab.patch_routing.fixed import FixedRules, fixed_forward, fixed_step, router_direction, train_routers
-from moe_lab.patch_routing.learner import NUMBERS_AT_ONCE, PatchLearner, Setting, initial_outputs
+from moe_lab.patch_routing.learner import PatchLearner, Setting, initial_outputs, numbers_at_once
 from moe_lab.patch_routing.loss import Loss
 from moe_lab.patch_routing.measures import RoutingCounts, alignment
 from moe_lab.patch_routing.model import SeparateMoE
@@ -70,7 +70,7 @@ class _FixedLearner(PatchLearner):
         """On a CPU as many as one row has room for, as `parts` divides the rows."""
         if on_accelerator(self.setting.device):
             return super()._samples_at_once
-        return max(self.setting.classes, NUMBERS_AT_ONCE["cpu"] // self.numbers_per_sample)
+        return max(self.setting.classes, numbers_at_once(self.setting.device) // self.numbers_per_sample)
 
     def _divided(self, batch: int) -> list[slice]:
         """Cuts where the padding of rows with a smaller l would cost more than a part of its own."""

@@ -14,12 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.core.graphs import to_device
 from moe_lab.core.routing import expert_choice
 from moe_lab.patch_routing.loss import Loss, loss_of, relu_slope
 
@@ -57,9 +55,11 @@ def by_expert(outputs: Float[Tensor, "T m c"], experts: Sequence[int]) -> Float[
       outputs: a / l, one after another those of the m/k neurons of expert 1, of expert 2, ...
       experts: the k of each trial; experts that a trial does not have have no neurons.
     """
-    neurons, most = outputs.shape[1], max(experts)
-    own = np.stack([np.arange(neurons)[:, None] // (neurons // k) == np.arange(most) for k in experts])  # (T, m, k)
-    return outputs.mT[:, :, None] * to_device(own, outputs.device).mT[:, None]
+    neurons, device, counts = outputs.shape[1], outputs.device, dict.fromkeys(experts)
+    numbers, names = torch.arange(neurons, device=device), torch.arange(max(experts), device=device)
+    own = {k: numbers // (neurons // k) == names[:, None] for k in counts}  # (k, m)
+    of_rows = own[experts[0]] if len(own) == 1 else torch.stack([own[k] for k in experts])
+    return outputs.mT[:, :, None] * of_rows.view(-1, 1, *of_rows.shape[-2:])
 
 
 def joint_forward(

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import embedding
 
 from moe_lab.core import training
 from moe_lab.core.graphs import concurrently, on_accelerator, to_device
+from moe_lab.core.trials import Draw
 from moe_lab.patch_routing import initialization
 from moe_lab.patch_routing.arrays import ArrayTask
-from moe_lab.patch_routing.batch import Rows, SampleOrder
+from moe_lab.patch_routing.batch import Rows, SampleOrder, order_of
 from moe_lab.patch_routing.data import INTEGER_PARTS, PatchSamples
 from moe_lab.patch_routing.loss import Loss, loss_of
 from moe_lab.patch_routing.measures import OF_THE_SIGNAL, RoutingCounts
@@ -28,6 +29,11 @@ from moe_lab.patch_routing.run import PatchRun
 NUMBERS_AT_ONCE = {"cpu": 2**20, "cuda": 2**27, "mps": 2**24}
 NUMBERS_IN_CACHE = 2**20  # of a step, so that what a product writes is still there for the next operation
 GIVE_UP_AFTER = 100  # samples of the first block, after which rows with an error are given up
+
+
+def numbers_at_once(device: torch.device) -> int:
+    """Returns how many numbers an evaluation may work on at once; a CPU in the form for accelerators takes as many."""
+    return NUMBERS_AT_ONCE["cuda" if device.type == "cpu" and on_accelerator(device) else device.type]
 
 
 @dataclass(frozen=True)
@@ -171,6 +177,14 @@ class PatchLearner(training.Learner):
             samples = self.order.next()
             yield samples, *self._draw(samples.shape[1])
 
+    @property
+    def step_draws(self) -> dict[str, Draw]:
+        (samples,) = set(self.samples.tolist())  # a batch of runs that differ in N draws from several streams
+        return {"samples": order_of(samples, self.setting.model.batch_size)}
+
+    def inputs_of(self, raw: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        return (raw["samples"].long(),)
+
     def step(self, samples: Int[Tensor, "T B"], *drawn: Tensor) -> None:  # type: ignore[override]
         """Takes one SGD step of every row on the given samples."""
         parts = self.parts(samples.shape[1])
@@ -230,13 +244,30 @@ class PatchLearner(training.Learner):
             due = self._may_end(due, last[due])
         if not len(due):
             return
-        at, exact = to_device(due, self.setting.device), torch.stack(self.only(due).training_error())
-        finite = exact[1].isfinite()  # the last step may have broken the loss
-        ends = self.active[at] & ((exact[0] == 0) | to_device(last[due], self.setting.device) | ~finite)
-        self.exact[:, at] = torch.where(ends, exact, self.exact[:, at])
-        self.loss[at] = torch.where(ends & ~finite, torch.nan, self.loss[at])
+        at, of_due = to_device(due, self.setting.device), self.only(due)
+        ends, exact, loss = of_due._ending(to_device(last[due], self.setting.device))
+        self.exact[:, at], self.loss[at] = exact, loss
         self.active[at] &= ~ends
         self.rules.learning_rate.mul_(self.active[:, None, None])
+
+    def end_all(self, last: Bool[Tensor, ""]) -> None:
+        ends, exact, loss = self._ending(last)
+        self.exact.copy_(exact)
+        self.loss.copy_(loss)
+        self.active &= ~ends
+        self.rules.learning_rate.mul_(self.active[:, None, None])
+
+    def _ending(self, last: Bool[Tensor, " T"]) -> tuple[Bool[Tensor, " T"], Float[Tensor, "2 T"], Float[Tensor, " T"]]:
+        """Returns which rows end that have completed an epoch, and the exact errors and losses of those that have.
+
+        Args:
+          last: whether it was the last epoch.
+        """
+        exact = torch.stack(self.training_error())
+        finite = exact[1].isfinite()  # the last step may have broken the loss
+        right = (exact[0] == 0) if self.setting.run.until == "no error" else torch.zeros_like(finite)
+        ends = self.active & (right | last | ~finite)
+        return ends, torch.where(ends, exact, self.exact), torch.where(ends & ~finite, torch.nan, self.loss)
 
     def _may_end(self, rows: np.ndarray, last: np.ndarray) -> np.ndarray:
         """Returns those rows that are in their last epoch, or have no error, or a loss that is not finite.
@@ -347,7 +378,7 @@ class PatchLearner(training.Learner):
     @property
     def _samples_at_once(self) -> int:
         """The samples of every row that are evaluated at once, so that the working set stays small."""
-        at_once = NUMBERS_AT_ONCE[self.setting.device.type] // (len(self.group) * self.numbers_per_sample)
+        at_once = numbers_at_once(self.setting.device) // (len(self.group) * self.numbers_per_sample)
         return max(self.setting.classes, at_once)
 
     def _chunks(self, samples: int) -> list[tuple[int, int]]:

@@ -16,9 +16,6 @@ from moe_lab.patch_routing.data import ROLES
 from moe_lab.patch_routing.digits import TEST_EVERY
 from moe_lab_widgets.playground.declared import ALIGNMENT, PHASES, complete, kind_of
 
-GREY_LEVELS = 16
-"""What a grey value of 1 is in scikit-learn's file."""
-
 
 def modules() -> dict[str, str]:
     """Returns the texts of `digits.js` and `library.js`."""
@@ -40,7 +37,7 @@ def library() -> dict[str, Any]:
             "pair": digit_task.digits,
             "rate": digit_task.learning_rate,
             "testEvery": TEST_EVERY,
-            "levels": GREY_LEVELS,
+            "levels": digits.LEVELS,
         },
         "patterns": {
             "dimension": pattern_task.dimension,
@@ -65,6 +62,6 @@ def packed_digits() -> str:
     """
     images = digits.load()
     order = images.labels.argsort(kind="stable")
-    rows = np.vstack((images.labels, images.images[order].T * GREY_LEVELS)).astype(np.uint8)
+    rows = np.vstack((images.labels, images.images[order].T * digits.LEVELS)).astype(np.uint8)
     packer = zlib.compressobj(level=9, wbits=-zlib.MAX_WBITS)
     return base64.b64encode(packer.compress(rows.tobytes()) + packer.flush()).decode()
