@@ -6,17 +6,18 @@ are pushed apart, numbers left out of small cells) is the renderer's.
 
 Numbers are tensors or plain numbers; a tensor that holds one number may stand for it. NaN is what is not there: a
 point, a record to come, a number in a sentence. A style is a name: "model" is the model under study, "other" what it is
-compared with; "ink" and "muted" are text, "failure" thresholds and failures, "rule" thin rules.
+compared with; "ink" and "muted" are text, "failure" thresholds and failures, "rule" thin rules; "class 1" and "class 2"
+are the classes of samples.
 
-Furniture, which depends on the values of the knobs alone: `Scales`, `Table`, `Level`, `Key`, `Title`, `Note`. Of a
-record: `Curves`, `Ends`, `Lines`, `Cells`, `Swarm`. Both: `Writing`.
+Furniture, which depends on the values of the knobs alone: `Scales`, `Table`, `TileTable`, `Level`, `Key`, `Title`,
+`Note`, `Outline`. Of a record: `Curves`, `Ends`, `Lines`, `Ways`, `Cells`, `Bars`, `Tiles`, `Swarm`. Both: `Heads`,
+`Points`, `Writing`.
 
-Shapes: R records, T trials.
+Shapes: R records, T trials; k experts, n patches.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -25,65 +26,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-Number = Tensor | float
-"""A number, or a tensor that holds one."""
-
-_NUMBER = re.compile(r"\{:(,?)\.(\d)([f%s])\}")
+from moe_lab.drawing.words import NOTHING, Number, Words
 
 
 class Mark:
     """A part of a picture."""
-
-
-# ---- words ----
-
-
-@dataclass(frozen=True)
-class Words:
-    """Text in which numbers are written (see `say`)."""
-
-    text: str
-    numbers: tuple[Number, ...] = ()
-    when: Number | None = None
-    instead: Words | None = None
-    then: Words | None = None
-
-    def __add__(self, more: Words) -> Words:
-        """Returns the words followed by others."""
-        return Words(**{**_fields(self), "then": more if self.then is None else self.then + more})
-
-
-def say(text: str, *numbers: Number, when: Number | None = None, instead: Words | None = None) -> Words:
-    """Returns words with numbers in them.
-
-    Args:
-      text: with `{:.1f}` (digits after the point), `{:.0%}` (percent), `{:.1s}` (digits only below ten) or `{:,.0f}`
-        (thousands apart) for each number; one that is NaN becomes a dash.
-      when: 0 where the text is not said.
-      instead: what is said there; nothing by default.
-    """
-    return Words(text, numbers, when, instead)
-
-
-def written(words: Words | None) -> str:
-    """Returns words as text."""
-    if words is None:
-        return ""
-    if words.when is not None and not float(words.when):
-        text = written(words.instead)
-    else:
-        numbers = iter(words.numbers)
-        text = _NUMBER.sub(lambda found: number(float(next(numbers)), *found.groups()), words.text)
-    return text + written(words.then)
-
-
-def number(value: float, comma: str = "", digits: str = "0", kind: str = "f") -> str:
-    """Returns a number in one of the forms of `say`."""
-    if value != value or abs(value) == float("inf"):
-        return "–"
-    if kind == "s":
-        return f"{value:.{digits if abs(value) < 10 - 0.5 / 10 ** int(digits) else 0}f}"
-    return f"{100 * value:.{digits}f} %" if kind == "%" else f"{value:{comma}.{digits}f}"
 
 
 # ---- furniture ----
@@ -95,7 +42,9 @@ class Scales(Mark):
 
     Attributes:
       x_ticks, y_ticks: where; those that are NaN are left out.
-      x_name: below the axis.
+      x_name, y_name: of the axes.
+      x_style, y_style: of their names.
+      x_pad: points between the ticks and the name below them, if not the usual ones.
       x_reads, y_reads: what a pointer calls a place along the axis.
       percent: the axes whose ticks are percents, of "xy".
       last_y: what is written at the last of the y ticks in place of its number.
@@ -106,6 +55,10 @@ class Scales(Mark):
     x_ticks: Sequence[Number] = ()
     y_ticks: Sequence[Number] = ()
     x_name: str = ""
+    y_name: str = ""
+    x_style: str = "ink"
+    y_style: str = "ink"
+    x_pad: float | None = None
     x_reads: str = ""
     y_reads: str = ""
     percent: str = ""
@@ -137,11 +90,35 @@ class Table(Mark):
 
 
 @dataclass(frozen=True)
+class TileTable(Mark):
+    """Furniture for `Tiles`: a head for each row of tiles, and a title in the style of a class.
+
+    Attributes:
+      shape: the numbers of experts and of patches.
+    """
+
+    shape: tuple[Number, Number]
+    title: Words
+    style: str
+
+
+@dataclass(frozen=True)
 class Level(Mark):
-    """A line across at a height: "dashed", or in a style."""
+    """A line across at a height: "dashed", "axis", or in a style; or an `upright` one."""
 
     at: Number
     style: str = "dashed"
+    upright: bool = False
+
+
+@dataclass(frozen=True)
+class Outline(Mark):
+    """A line through points (P,), or what they surround in the pale colour of a class."""
+
+    x: Float[Tensor, " P"]
+    y: Float[Tensor, " P"]
+    style: str
+    filled: bool = False
 
 
 @dataclass(frozen=True)
@@ -183,6 +160,7 @@ class Curves(Mark):
       y: (R, T).
       name: for the pointer.
       width: of the median's line, in points.
+      firm: whether the first trial's line is firmer than the others.
     """
 
     x: Float[Tensor, " R"]
@@ -190,6 +168,7 @@ class Curves(Mark):
     style: str
     name: str
     width: float = 2.6
+    firm: bool = True
 
 
 @dataclass(frozen=True)
@@ -200,12 +179,14 @@ class Ends(Mark):
       heights: of each.
       words, styles: of each.
       apart: the least distance, in parts of the axes' height.
+      size: of the letters, in points.
     """
 
     heights: Sequence[Number]
     words: Sequence[Words]
     styles: Sequence[str]
     apart: float = 0.14
+    size: float = 10.5
 
 
 @dataclass(frozen=True)
@@ -227,6 +208,93 @@ class Lines(Mark):
     least: float = 0.04
     apart: float = 0.1
     most: int = 2
+
+
+@dataclass(frozen=True)
+class Ways(Mark):
+    """The way of each expert over the records, and where it is now: its head, pushed apart from the others.
+
+    Attributes:
+      x, y: (R, k).
+      latest: how many records of the way are drawn.
+      width: of the lines, in points.
+      size: of the heads, in points.
+      apart: the least distance of two heads, in data.
+      name: of an expert's head, for the pointer; `of_way` of its way.
+    """
+
+    x: Float[Tensor, "R k"]
+    y: Float[Tensor, "R k"]
+    latest: Number
+    width: Number
+    size: Number
+    apart: Number
+    name: str
+    of_way: str
+
+
+@dataclass(frozen=True)
+class Heads(Mark):
+    """The heads of experts 1, 2, ... at x = 0, 1, ... and one height, moved down by pixels; sizes in points."""
+
+    count: Number
+    y: Number
+    size: Number
+    down: float = 0
+
+
+@dataclass(frozen=True)
+class Points(Mark):
+    """A star or a dot at each of some places (P,), of the first ones where there are more than `most`."""
+
+    x: Float[Tensor, " P"]
+    y: Float[Tensor, " P"]
+    style: str
+    shape: str = "dot"
+    name: str = ""
+    most: Number = torch.inf
+
+
+@dataclass(frozen=True)
+class Bars(Mark):
+    """A bar for each part of each expert, side by side at x = 0, 1, ...
+
+    Attributes:
+      heights: (k, parts).
+      strong: (k, parts) where a bar is in the full colour of its style, else it is pale.
+      styles: of the parts.
+      names: of the parts, for the pointer; with {} for the expert.
+      least: the height of the smallest bar that is drawn, so that a bar of 0 can be seen.
+    """
+
+    heights: Float[Tensor, "k parts"]
+    strong: Bool[Tensor, "k parts"]
+    styles: Sequence[str]
+    names: Sequence[str]
+    least: float = 0
+
+
+@dataclass(frozen=True)
+class Tiles(Mark):
+    """The patches of one sample as small pictures, in a row for each expert, on axes with a `TileTable`.
+
+    Those that an expert keeps are framed in its colour, the others fade; whether the deciding one is among them is
+    said beside the row.
+
+    Attributes:
+      kept: (k, n).
+      side: the sample's class, from 0.
+      roles, sides: (n,) of each patch, as `moe_lab.patch_routing.data` has them.
+      ink: (n, side, side) images, 0 for paper and 1 for ink; without them the role shows what a patch is.
+      grain: how much noise grains show that stand for it, where there is no ink.
+    """
+
+    kept: Bool[Tensor, "k n"]
+    side: int
+    roles: Tensor
+    sides: Tensor
+    ink: Tensor | None = None
+    grain: Number = 0.0
 
 
 @dataclass(frozen=True)
@@ -280,7 +348,7 @@ class Writing(Mark):
 
     x: Number
     y: Number
-    words: Words = Words("")
+    words: Words = NOTHING
     style: str = "ink"
     align: str = "center"
     bold: bool = False
@@ -302,6 +370,11 @@ def middle(values: Float[Tensor, "*axes T"]) -> Float[Tensor, "*axes"]:
         order.gather(-1, ((count + upper).clamp(min=0) // 2).clamp(max=values.shape[-1] - 1)) for upper in (-1, 0)
     )
     return torch.where(count > 0, (low + high) / 2, torch.nan).squeeze(-1)
+
+
+def chosen(when: Tensor, number: float, instead: float) -> Tensor:
+    """Returns one of two plain numbers, in float64."""
+    return torch.where(when, *(torch.tensor(float(one), dtype=torch.float64) for one in (number, instead)))
 
 
 def first_true(which: Bool[Tensor, " things"]) -> Tensor:

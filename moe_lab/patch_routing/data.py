@@ -19,7 +19,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import Draw, drawn, tensor_of
+from moe_lab.core.trials import Draw, drawn, from_elsewhere, tensor_of
 
 ROLES = ("signal", "distractor", "background")
 SIGNAL, DISTRACTOR, BACKGROUND = range(3)
@@ -280,6 +280,8 @@ class PatternTask(Config):
           ValueError: samples is not a positive multiple of the number of classes.
         """
         check_balance(samples, self.classes)
+        if from_elsewhere():  # of all trials at once; one by one their raw numbers need less memory
+            return self.made(drawn(self.draws(samples, split), trials, seed), split).to(device, dtype)
         made = [self.made(drawn(self.draws(samples, split), [trial], seed), split) for trial in trials]
         return joined([one.to(device, dtype) for one in made], one_bank=False)
 

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from pydantic import field_validator, model_validator
 from torch import Tensor
 
@@ -208,7 +208,7 @@ class _Images:
     pixels: np.ndarray
     labels: np.ndarray
     is_test: np.ndarray
-    levels: np.ndarray | None
+    levels: UInt8[Tensor, "images d"] | None
     raw: bool
 
     def bank(self) -> Float[Tensor, "images d"]:
@@ -217,7 +217,7 @@ class _Images:
 
         if self.levels is None or not from_elsewhere():
             return torch.from_numpy(self.pixels)
-        return _prepared(torch.from_numpy(self.levels).to(torch.float64) / digits.LEVELS, self.raw, centred=True)
+        return _prepared(self.levels.to(torch.float64) / digits.LEVELS, self.raw, centred=True)
 
 
 def _prepared(grey: Float[Tensor, "images d"], raw: bool, centred: bool) -> Float[Tensor, "images d"]:
@@ -239,6 +239,6 @@ def _images(source: str, root: Path | None, download: bool, pixels: str) -> _Ima
         for digit in range(10):
             is_test[np.flatnonzero(loaded.labels == digit)[::TEST_EVERY]] = True
     embedded, grey = source == "digits", torch.from_numpy(loaded.images.astype(np.float64))
-    levels = (loaded.images * digits.LEVELS).round().astype(np.uint8) if embedded else None
+    levels = torch.from_numpy((loaded.images * digits.LEVELS).round().astype(np.uint8)) if embedded else None
     made = _prepared(grey, pixels == "raw", centred=embedded).numpy()
     return _Images(made, loaded.labels, is_test, levels, pixels == "raw")

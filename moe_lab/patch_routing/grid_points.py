@@ -25,6 +25,10 @@ ROWS_AT_ONCE = {"cpu": 800, "mps": 400, "cuda": 4000}
 _RESULTS = ("test_accuracy", "coverage", "largest_gate", "signal_kept", "signal_share", "lost", "dropped")
 
 
+DIGITS = {"digits": (6, 7), "mnist": (1, 0)}
+"""Which digits decide the class, by the source of the images."""
+
+
 def make_task(source: str, *, root: Any = None, **changes: Any) -> PatternTask | DigitTask:
     """Makes the task of a source: "digits" (6, 7), "mnist" (1, 0; needs root) or "patterns".
 
@@ -34,8 +38,7 @@ def make_task(source: str, *, root: Any = None, **changes: Any) -> PatternTask |
     if source == "patterns":
         return PatternTask(**changes)
     require(source in ("digits", "mnist"), "source must be 'digits', 'mnist' or 'patterns'", source=source)
-    digits = {"digits": (6, 7), "mnist": (1, 0)}[source]
-    return DigitTask(source=source, root=root, **{"digits": digits, **changes})
+    return DigitTask(source=source, root=root, **{"digits": DIGITS[source], **changes})
 
 
 def run_of(

@@ -77,6 +77,11 @@ def train_batch(runs: Sequence[PatchRun], drawn: tuple[PatchSamples, PatchSample
     return PatchTraining(runs, samples_of(runs) if drawn is None else drawn).snapshots()
 
 
+def of_run(run: PatchRun) -> PatchTraining:
+    """Returns a run in training, on samples of its own."""
+    return PatchTraining([run], samples_of([run]))
+
+
 class PatchTraining(training.Training[PatchLearner]):
     """A batch in training. Its trials are the rows of the batch.
 

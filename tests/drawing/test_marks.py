@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from moe_lab.drawing.marks import first_true, middle, say, written
+from moe_lab.drawing.marks import first_true, middle
+from moe_lab.drawing.words import say, written
 
 NAN = float("nan")
 

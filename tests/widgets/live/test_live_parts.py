@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from moe_lab.drawing.marks import say, written
+from moe_lab.drawing.words import say, written
 from moe_lab_widgets.live import page
 from moe_lab_widgets.live.operations import OperationRecorder, number_in_json
 from tests.widgets.playground.in_node import answered

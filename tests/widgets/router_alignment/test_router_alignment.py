@@ -41,7 +41,7 @@ def test_few_and_many_experts_and_every_l(make: Make, experts: int) -> None:
 )
 def test_every_router_lies_inside_the_ellipse_that_is_drawn(make: Make, values: dict[str, Any]) -> None:
     lab = done(make(**values))
-    cosine = overlap(lab.values)
+    cosine = float(overlap(lab.values))
     x, y = np.array([record["alignment"][0] for record in lab.records])[..., :2].reshape(-1, 2).T
     assert (x**2 + y**2 - 2 * cosine * x * y <= 1 - cosine**2 + 1e-4).all()
 

@@ -46,6 +46,7 @@ class MarkRecord:
       names: of the runs, the one under study first.
       first: whether this is the first record.
       ended: whether no trial is still training.
+      step, total: steps so far, of the run that has come furthest, and of a whole run.
     """
 
     def __init__(self, now: Any) -> None:
@@ -59,6 +60,14 @@ class MarkRecord:
     @property
     def ended(self) -> Tensor:
         return torch.tensor(self._now.ended)
+
+    @property
+    def step(self) -> Tensor:
+        return torch.tensor(float(self._now.step), dtype=torch.float64)
+
+    @property
+    def total(self) -> Tensor:
+        return torch.tensor(float(self._now.total), dtype=torch.float64)
 
     def curve(self, measure: str, name: str | None = None) -> tuple[Tensor, Tensor]:
         """Returns the steps (R,) of the records and what was measured (R, trial, ...): a row of NaN where none is."""

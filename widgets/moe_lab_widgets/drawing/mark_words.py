@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moe_lab.drawing.marks import Words, say
+from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.trials import MOST_LINES, SPREAD_WORDS
 

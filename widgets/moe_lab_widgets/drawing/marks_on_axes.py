@@ -15,8 +15,9 @@ from torch import Tensor
 
 from moe_lab.core.errors import InputError
 from moe_lab.drawing import marks, theme
-from moe_lab.drawing.marks import Mark, Words, written
-from moe_lab_widgets.drawing import on_axes, trials
+from moe_lab.drawing.marks import Mark
+from moe_lab.drawing.words import Words, say, written
+from moe_lab_widgets.drawing import on_axes, tiles, trials
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.panel import Panel, PanelMarks
 
@@ -32,8 +33,15 @@ STYLES: Mapping[str, tuple[theme.Style, Mapping[str, Any]]] = {
 """The style of a curve, and how its median's line differs from it."""
 INKS = {
     "model": theme.INK, "other": theme.REFERENCE, "ink": theme.INK, "muted": theme.MUTED, "failure": theme.FAILURE,
-    "rule": theme.RULE,
+    "rule": theme.RULE, "class 1": theme.CLASSES[0], "class 2": theme.CLASSES[1],
 }  # fmt: skip
+SIDES = {"class 1": 0, "class 2": 1}
+LEVELS: Mapping[str, Mapping[str, Any]] = {
+    "dashed": {"linewidth": 1, "linestyle": (0, (6, 3)), "zorder": 2},
+    "rule": {"linewidth": 0.6, "zorder": 0.5},
+    "axis": {"linewidth": 0.8, "zorder": 1.5, "color": theme.RULE},
+}
+"""How lines across look where they are no level in a style."""
 ROOMY = (20, 14)
 """The width and height in pixels from which on a cell has room for a number."""
 
@@ -114,7 +122,14 @@ def _(one: marks.Scales, ax: Axes) -> None:
         ax.tick_params(axis="y", length=0)
     on_axes.reads(ax, x=one.x_reads, y=one.y_reads)
     if one.x_name:
-        ax.set_xlabel(one.x_name, labelpad=-2 if len(one.x_ticks) < 3 else None)
+        usual = -2 if len(one.x_ticks) < 3 else None
+        ax.set_xlabel(one.x_name, **_ink(one.x_style), labelpad=usual if one.x_pad is None else one.x_pad)
+    if one.y_name:
+        ax.set_ylabel(one.y_name, **_ink(one.y_style), labelpad=0)
+
+
+def _ink(style: str) -> dict[str, Any]:
+    return {} if style == "ink" else {"color": INKS[style]}
 
 
 @draw_mark.register
@@ -141,12 +156,23 @@ def _(one: marks.Table, ax: Axes) -> None:
 
 @draw_mark.register
 def _(one: marks.Level, ax: Axes) -> None:
-    looks: dict[str, Any] = {"color": INKS.get(one.style, theme.MUTED), "linewidth": 1.2, "zorder": 1}
-    if one.style == "dashed":
-        looks |= {"linewidth": 1, "linestyle": (0, (6, 3)), "zorder": 2}
-    if one.style == "rule":
-        looks |= {"linewidth": 0.6, "zorder": 0.5}
-    ax.axhline(float(one.at), **looks)
+    looks = {"color": INKS.get(one.style, theme.MUTED), "linewidth": 1.2, "zorder": 1, **LEVELS.get(one.style, {})}
+    (ax.axvline if one.upright else ax.axhline)(float(one.at), **looks)
+
+
+@draw_mark.register
+def _(one: marks.TileTable, ax: Axes) -> None:
+    experts, patches = (round(float(count)) for count in one.shape)
+    tiles.furnish(ax, patches, experts, written(one.title), INKS[one.style])
+
+
+@draw_mark.register
+def _(one: marks.Outline, ax: Axes) -> None:
+    x, y = _array(one.x), _array(one.y)
+    if one.filled:
+        ax.fill(x, y, color=theme.CLASSES_TINT[SIDES[one.style]], linewidth=0, zorder=1)
+    else:
+        ax.plot(x, y, color=INKS[one.style], linewidth=1, zorder=2)
 
 
 @draw_mark.register
@@ -172,14 +198,16 @@ def _(one: marks.Note, ax: Axes) -> None:
 @draw_mark.register
 def _(one: marks.Curves, ax: Axes) -> None:
     style, looks = STYLES[one.style]
-    trials.trials_and_median(ax, *_curve(one), style, one.name, linewidth=one.width, **looks)
+    firm = 0 if one.firm else None
+    trials.trials_and_median(ax, *_curve(one), style, one.name, firm, linewidth=one.width, **looks)
 
 
 @draw_mark.register
 def _(one: marks.Ends, ax: Axes) -> None:
     heights = _array(one.heights).tolist()
     words = map(written, one.words)
-    on_axes.ends(ax, list(zip(heights, words, [INKS[style] for style in one.styles], strict=True)), apart=one.apart)
+    labels = list(zip(heights, words, [INKS[style] for style in one.styles], strict=True))
+    on_axes.ends(ax, labels, apart=one.apart, size=one.size)
 
 
 @draw_mark.register
@@ -209,12 +237,64 @@ def _(one: marks.Lines, ax: Axes) -> None:
 
 
 @draw_mark.register
+def _(one: marks.Ways, ax: Axes) -> None:
+    way = np.stack((_array(one.x), _array(one.y)), axis=2)  # (record, expert, 2)
+    way = way[np.isfinite(way).all((1, 2))]
+    if not len(way):
+        return
+    if len(way) > float(one.latest):
+        way = way[-round(float(one.latest)) :]
+    style: dict[str, Any] = {"marker": "o", "markersize": 4.5, "markevery": [-1], "linewidth": float(one.width)}
+    for s in range(way.shape[1]):
+        style |= {"color": theme.expert(s).colour, "label": one.of_way.format(s + 1)}
+        on_axes.line(ax, *way[:, s].T, zorder=4, **style)
+    places = theme.push_apart(way[-1], float(one.apart), rounds=20)
+    on_axes.heads(ax, places[:, 0], places[:, 1], float(one.size), edge=1.2, label=one.name)
+
+
+@draw_mark.register
+def _(one: marks.Heads, ax: Axes) -> None:
+    on_axes.heads(ax, range(round(float(one.count))), float(one.y), float(one.size), down=one.down)
+
+
+@draw_mark.register
+def _(one: marks.Points, ax: Axes) -> None:
+    x, y = _array(one.x), _array(one.y)
+    count = round(min(float(one.most), len(x)))
+    looks: dict[str, Any] = {"marker": "o", "markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0, "zorder": 3}
+    if one.shape == "star":
+        looks = {"marker": "*", "markersize": 15, "markeredgecolor": "white", "zorder": 2.5}
+    looks |= {"linestyle": "none", "color": INKS[one.style], "label": one.name, "clip_on": False}
+    on_axes.line(ax, x[:count], y[:count], **looks)
+
+
+@draw_mark.register
+def _(one: marks.Bars, ax: Axes) -> None:
+    heights, strong = _array(one.heights), _array(one.strong) > 0
+    experts, parts = heights.shape
+    sides = [SIDES[style] for style in one.styles]
+    colours = np.where(strong, [theme.CLASSES[s] for s in sides], [theme.CLASSES_PALE[s] for s in sides])
+    places = np.arange(experts)[:, None] + 0.36 * (np.arange(parts) - (parts - 1) / 2)
+    names = [name.format(expert + 1) for expert in range(experts) for name in one.names]
+    shown = np.maximum(heights, one.least).ravel()
+    on_axes.bars(ax, places.ravel(), shown, 0.34, colours.ravel().tolist(), names=names)
+
+
+@draw_mark.register
+def _(one: marks.Tiles, ax: Axes) -> None:
+    ink = None if one.ink is None else _array(one.ink)
+    kept = _array(one.kept) > 0
+    roles, sides = (_array(part).astype(int) for part in (one.roles, one.sides))
+    tiles.draw(ax, kept, one.side, tiles.Faces(tuple(roles), tuple(sides), ink, float(one.grain)))
+
+
+@draw_mark.register
 def _(one: marks.Cells, ax: Axes) -> None:
     shades, numbers = _array(one.shades), _array(one.numbers)
     wide, high = np.abs(np.subtract(*on_axes.pixels(ax, [1, 0], [1, 0])))
     least = float(one.least) if wide >= ROOMY[0] and high >= ROOMY[1] else np.inf
     words = [
-        "" if value < least else written(marks.say(one.forms[place % len(one.forms)], value))
+        "" if value < least else written(say(one.forms[place % len(one.forms)], value))
         for row in numbers.tolist()
         for place, value in enumerate(row)
     ]

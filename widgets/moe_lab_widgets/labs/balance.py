@@ -19,10 +19,9 @@ from moe_lab.drawing.marks import (
     Scales,
     Table,
     Title,
-    Words,
     middle,
-    say,
 )
+from moe_lab.drawing.words import Words, say
 from moe_lab.specialization import ClusterRun, ClusterTask, TopKMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS

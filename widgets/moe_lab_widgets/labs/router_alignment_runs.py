@@ -5,17 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from torch import Tensor
+
 from moe_lab.core.config import Config, RunConfig, require
 from moe_lab.core.snapshots import Snapshot
 from moe_lab.core.trials import device_and_dtype
 from moe_lab.drawing import theme
-from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatchRun, PatchSamples, PatternTask, train_batch
+from moe_lab.patch_routing import (
+    CNN,
+    DigitTask,
+    JointMoE,
+    PatchRun,
+    PatchSamples,
+    PatternTask,
+    grid_points,
+    train_batch,
+)
 from moe_lab.patch_routing.data import Split
-from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of
-from moe_lab_widgets.labs.router_alignment_words import WORDS
 
 DIGITS, SYNTHETIC = "digits", "synthetic"
 OWN_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -95,7 +104,7 @@ def own_mixture(
 
 def task_of(values: Values) -> PatternTask | DigitTask:
     if values["source"] == MNIST:
-        return make_task("mnist", patches=values["patches"], **files_of(values))
+        return grid_points.make_task("mnist", patches=values["patches"], **files_of(values))
     if values["source"] == DIGITS:
         return config_from(DigitTask, {**values, "source": "digits"})
     return config_from(PatternTask, values)
@@ -148,19 +157,19 @@ def _samples(run: PatchRun, split: Split, count: int, cache: dict[str, Any]) -> 
 # ---- what decides the class ----
 
 
-def overlap(values: Values, trial: int = 0) -> float:
-    """Returns the cosine of o1 and o2 in a trial."""
-    first, second = task_of(values).signals((trial,), values["seed"])[0]
-    return round(float(first @ second), 4)
+def overlap(values: Values) -> Tensor:
+    """Returns the cosine of o1 and o2, the same in all trials."""
+    first, second = task_of(values).signals((0,), values["seed"])[0]
+    return (first * second).sum()
 
 
-def digits_of(values: Values) -> tuple[int, ...]:
-    """Returns the digits that decide the class; none where patches are synthetic."""
-    task = task_of(values)
-    return tuple(task.digits) if isinstance(task, DigitTask) else ()
+def names_of(source: str) -> list[str]:
+    """Returns what decides each class, in sentences: "the 6", or "o₁"."""
+    digits = grid_points.DIGITS.get(source)
+    return list(theme.CLASS_NAMES) if digits is None else [f"the {digit}" for digit in digits]
 
 
-def patterns(values: Values) -> list[str]:
-    """Returns what decides the class, for labels."""
-    digits = [WORDS["DIGIT_LABEL"].format(digit=digit) for digit in digits_of(values)]
-    return digits or [WORDS["PATTERN_LABEL"].format(name=name) for name in theme.CLASS_NAMES]
+def patterns_of(source: str) -> list[str]:
+    """Returns what decides each class, for labels: "digit 6", or "pattern o₁"."""
+    digits = grid_points.DIGITS.get(source)
+    return [f"pattern {name}" for name in theme.CLASS_NAMES] if digits is None else [f"digit {one}" for one in digits]

@@ -19,12 +19,11 @@ from moe_lab.drawing.marks import (
     Scales,
     Swarm,
     Table,
-    Words,
     Writing,
     first_true,
     middle,
-    say,
 )
+from moe_lab.drawing.words import Words, say
 from moe_lab.specialization import ClusterRun, ClusterTask, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.training import ClusterTraining

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 
@@ -12,35 +13,43 @@ class LivePage:
     """How a Lab is recorded for a page.
 
     A knob of `numbers` may take any value there. One of `choices` decides which operations there are, so that the Lab
-    is recorded for each of its choices: a value, or a range (low, high) of values that have the same operations.
+    is recorded for each of its choices: a value, or a range (low, high) of values that have the same operations. Where
+    choices are a list, the first one that a run's values fit is taken; a knob of `numbers` that it does not name may
+    have any of its values there.
 
     Attributes:
       numbers: the values at which a knob is recorded: where all are at first, where it goes alone, and another one for
         the checks. Sizes of 1 and factors of 0 are no good: what torch leaves out there is not recorded.
-      choices: choices by knob.
+      choices: choices by knob, of which any go together, or those that do.
       fixed: knobs that the page does not have, with their values.
       missing: what the page lacks, as sentences.
       restricted: pairs of knobs of which the second decides how far the first may go.
     """
 
     numbers: Mapping[str, tuple[float, float, float]]
-    choices: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    choices: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     missing: Sequence[str] = ()
     restricted: Sequence[tuple[str, str]] = ()
 
-    def choice_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the choice of each knob that has some by which these values are recorded.
+    @property
+    def variants(self) -> list[Mapping[str, Any]]:
+        """The choices that go together, for each of which the Lab is recorded."""
+        if not isinstance(self.choices, Mapping):
+            return list(self.choices)
+        return [dict(zip(self.choices, some, strict=True)) for some in product(*self.choices.values())]
+
+    def choice_of(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Returns the choice by which these values are recorded.
 
         Raises:
           KeyError: they are not.
         """
-        fitting = {name: [one for one in some if _fits(one, values[name])] for name, some in self.choices.items()}
-        missing = [name for name, some in fitting.items() if not some]
-        missing += [name for name, value in self.fixed.items() if values.get(name, value) != value]
-        if missing:
-            raise KeyError(*missing)
-        return {name: some[0] for name, some in fitting.items()}
+        missing = [name for name, value in self.fixed.items() if values.get(name, value) != value]
+        for one in self.variants:
+            if not missing and all(_fits(choice, values[name]) for name, choice in one.items()):
+                return one
+        raise KeyError(*(missing or [name for one in self.variants for name in one]))
 
     def has(self, values: Mapping[str, Any]) -> bool:
         """Whether the page can run these values."""

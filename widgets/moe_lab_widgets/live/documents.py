@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
-from itertools import product
 from typing import Any
 
 from moe_lab.core.errors import InputError
@@ -26,7 +25,7 @@ def document(kind: Any) -> str:
     """
     page = page_of(kind)
     packer = Packer()
-    variants = [{"when": when, "recorded": packer.packed(variant_of(kind, page, when))} for when in choices_of(page)]
+    variants = [{"when": when, "recorded": packer.packed(variant_of(kind, page, when))} for when in page.variants]
     return in_json({"lab": _about(kind, page), "variants": variants, **packer.lists})
 
 
@@ -42,12 +41,6 @@ def page_of(kind: Any) -> LivePage:
             f"a Lab must be made of marks, and say how it is recorded, to have a page: got {kind.__name__}"
         )
     return page
-
-
-def choices_of(page: LivePage) -> Iterator[dict[str, Any]]:
-    """Yields a choice of each knob that has some, for which a Lab is recorded."""
-    for some in product(*page.choices.values()):
-        yield dict(zip(page.choices, some, strict=True))
 
 
 def variant_of(kind: Any, page: LivePage, when: Mapping[str, Any], whole: bool = False) -> Any:
@@ -73,9 +66,11 @@ def _about(kind: Any, page: LivePage) -> dict[str, Any]:
     """Returns what a page shows of a Lab besides its pictures."""
     declaration = kind.declaration
     knobs = [knob for knob in kind.knobs if knob.name not in page.fixed]
-    offered = {
-        name: [choice for choice in some if not isinstance(choice, tuple)] for name, some in page.choices.items()
-    }
+    offered: dict[str, list[Any]] = {}
+    for when in page.variants:
+        for name, choice in when.items():
+            if not isinstance(choice, tuple) and choice not in offered.setdefault(name, []):
+                offered[name].append(choice)
     told = [{**knob_of(knob, kind.knobs), "view": knob.view_only} for knob in knobs]
     for one in told:
         if offered.get(one["name"]):

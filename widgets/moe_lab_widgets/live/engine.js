@@ -91,11 +91,14 @@ export class Engine {
     for (const act of this.programs[program]) act();
   }
 
-  /** Fills a buffer. @param {number} buffer @param {number | string | number[] | Float64Array} values */
+  /** Fills a buffer: with one number, with how its numbers go on, or with all of them.
+   * @param {number} buffer @param {import("./places.js").Filling} values */
   set(buffer, values) {
     const [, count] = this.buffers[buffer];
-    if (typeof values !== "object") this.heap.fill(Number(values), this.starts[buffer], this.starts[buffer] + count);
-    else this.heap.set(values, this.starts[buffer]);
+    const start = this.starts[buffer];
+    if (typeof values !== "object") this.heap.fill(Number(values), start, start + count);
+    else if ("from" in values) for (let i = 0; i < count; i++) this.heap[start + i] = values.from + i * values.by;
+    else this.heap.set(values, start);
   }
 
   /** The numbers at a place, in order. @param {Place} place */

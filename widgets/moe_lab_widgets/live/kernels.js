@@ -79,6 +79,14 @@ const unequal = (h, n, o, os, p, ps, q, qs) => {
 const larger = (h, n, o, os, p, ps, q, qs) => {
   for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] >= h[q] || h[p] !== h[p] ? h[p] : h[q];
 };
+/** The smaller; NaN where one is. @type {Loop} */
+const smaller = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] <= h[q] || h[p] !== h[p] ? h[p] : h[q];
+};
+/** p, but 0 where q is at most r. @type {Loop} */
+const thresholded = (h, n, o, os, p, ps, q, qs, r, rs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs, r += rs) h[o] = h[q] <= h[r] ? 0 : h[p];
+};
 /** q where p is true, else r. @type {Loop} */
 const choose = (h, n, o, os, p, ps, q, qs, r, rs) => {
   for (let i = 0; i < n; i++, o += os, p += ps, q += qs, r += rs) h[o] = h[p] ? h[q] : h[r];
@@ -112,6 +120,18 @@ const truncate = (h, n, o, os, p, ps) => {
 /** @type {Loop} */
 const floor = (h, n, o, os, p, ps) => {
   for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.floor(h[p]);
+};
+/** @type {Loop} */
+const ceiling = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.ceil(h[p]);
+};
+/** @type {Loop} */
+const cosine = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.cos(h[p]);
+};
+/** @type {Loop} */
+const arcCosine = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.acos(h[p]);
 };
 /** @type {Loop} */
 const absolute = (h, n, o, os, p, ps) => {
@@ -183,10 +203,15 @@ export const LOOPS = {
   eq: equal,
   ne: unequal,
   maximum: larger,
+  minimum: smaller,
+  threshold_backward: thresholded,
   where: choose,
   clamp,
   neg: negate,
   floor,
+  ceil: ceiling,
+  cos: cosine,
+  acos: arcCosine,
   abs: absolute,
   sign,
   sqrt: root,

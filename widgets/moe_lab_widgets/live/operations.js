@@ -80,12 +80,30 @@ const MAKERS = {
   new_zeros: filling(0),
   ones: filling(1),
   ones_like: filling(1),
+  zero: filling(0),
   fill: fillingWith(1),
+  full: fillingWith(1),
+  full_like: fillingWith(1),
   scalar_tensor: fillingWith(0),
+  eye({ results: [output] }) {
+    const [rows, columns] = output.sizes;
+    const diagonal = { ...output, sizes: [Math.min(rows, columns)], strides: [output.strides[0] + output.strides[1]] };
+    return [this.filled(output, 0), this.filled(diagonal, 1)];
+  },
   arange({ given, results: [output], overload }) {
     const [begin, step] = overload === "default" ? [0, 1] : [given[0], given[2] ?? 1];
     return () => {
       for (let i = 0; i < output.sizes[0]; i++) this.heap[output.offset + i * output.strides[0]] = begin + i * step;
+    };
+  },
+  linspace({ given, results: [output] }) {
+    const [begin, end, count] = given.map(Number);
+    const step = (end - begin) / (count - 1);
+    return () => {
+      for (let i = 0; i < count; i++) {
+        const value = 2 * i < count ? begin + i * step : end - (count - 1 - i) * step; // as torch rounds
+        this.heap[output.offset + i * output.strides[0]] = value;
+      }
     };
   },
   _to_copy({ given, results: [output] }) {
@@ -109,6 +127,26 @@ const MAKERS = {
   clamp({ given, named, results: [output] }) {
     const [low, high] = [given[1] ?? named.min ?? -Infinity, given[2] ?? named.max ?? Infinity];
     return this.over(LOOPS.clamp, output, this.operand(given[0]), this.operand(low), this.operand(high));
+  },
+  clamp_min({ given, results: [output] }) {
+    const [low, high] = [this.operand(given[1]), this.operand(Infinity)];
+    return this.over(LOOPS.clamp, output, this.operand(given[0]), low, high);
+  },
+  masked_fill({ given, results: [output] }) {
+    const [input, mask, value] = given.map((one) => this.operand(one));
+    return this.over(LOOPS.where, output, mask, value, input);
+  },
+  constant_pad_nd({ given, results: [output] }) {
+    const input = this.operand(given[0]);
+    /** @type {number[]} */
+    const pads = given[1];
+    let inner = output;
+    for (let pair = 0; 2 * pair < pads.length; pair++) {
+      const d = output.sizes.length - 1 - pair;
+      if (Math.min(pads[2 * pair], pads[2 * pair + 1]) < 0) throw new Error("a page pads, and cuts nothing off");
+      inner = part(inner, d, pads[2 * pair], input.sizes[d]);
+    }
+    return [this.filled(output, given[2] ?? 0), this.over(LOOPS.copy, inner, input)];
   },
   nan_to_num({ given, results: [output] }) {
     return this.over(LOOPS.nan_to_num, output, this.operand(given[0]), this.operand(given[1] ?? 0));
@@ -159,6 +197,11 @@ const MAKERS = {
     const input = this.operand(given[0]);
     if (overload === "default") return this.reduced(accumulateLargest, -Infinity, input, null, output);
     return largest.call(this, input, given[1], output, places);
+  },
+  any({ given, results: [output] }) {
+    const input = this.operand(given[0]);
+    if (input.kind !== "b") throw new Error("a page asks of truths alone whether any holds");
+    return this.reduced(accumulateLargest, 0, input, given[1], output);
   },
   min({ given, results: [output], overload }) {
     if (overload !== "default") throw new Error("a page knows the smallest of all numbers alone");
@@ -216,6 +259,21 @@ const MAKERS = {
     const strides = [output.strides, from, index.strides];
     return overRows(this.heap, gathering(input.strides[d]), output.sizes, offsets, strides);
   },
+  index_select({ given, results: [output] }) {
+    const [input, index] = [this.operand(given[0]), this.operand(given[2])];
+    const d = dimensionOf(given[1], input.sizes.length);
+    const from = input.strides.map((stride, own) => (own === d ? 0 : stride));
+    const places = input.strides.map((_, own) => (own === d ? index.strides[0] : 0));
+    const offsets = [output.offset, input.offset, index.offset];
+    return overRows(this.heap, gathering(input.strides[d]), output.sizes, offsets, [output.strides, from, places]);
+  },
+  embedding({ given, results: [output] }) {
+    const [table, index] = [this.operand(given[0]), this.operand(given[1])];
+    const from = [...index.sizes.map(() => 0), table.strides[1]];
+    const offsets = [output.offset, table.offset, index.offset];
+    const strides = [output.strides, from, [...index.strides, 0]];
+    return overRows(this.heap, gathering(table.strides[0]), output.sizes, offsets, strides);
+  },
   scatter({ given, results: [output] }) {
     const [input, dimension, index, source] = given;
     const d = dimensionOf(dimension, output.sizes.length);
@@ -253,6 +311,12 @@ const MAKERS = {
   },
   mm({ given, results: [output], program }) {
     return this.product(output, given, program);
+  },
+  baddbmm({ given, named, results: [output], program }) {
+    if ((named.beta ?? given[3] ?? 1) !== 1) throw new Error("a page adds a product to the whole of a tensor alone");
+    const factor = this.operand(named.alpha ?? given[4] ?? 1);
+    const product = this.product(output, given.slice(1, 3), program);
+    return [product, this.over(LOOPS.add, output, this.operand(given[0]), output, factor)];
   },
   linalg_qr({ given, results: [basis, triangular] }) {
     return orthogonalise(this.heap, this.operand(given[0]), basis, triangular);

@@ -3,9 +3,11 @@
 /** A place in a buffer. @typedef {{ buffer: number, offset: number, sizes: number[], strides: number[] }} Place */
 /** [name, arguments, named arguments, places of the results]
  * @typedef {[string, any[], Record<string, any>, Place[]]} Operation */
+/** What is in a buffer: one number throughout, numbers that go on by the same step, or each.
+ * @typedef {number | string | { from: number, by: number } | number[] | Float64Array} Filling */
 /** Programs, the kinds and sizes of the buffers, and what is in some from the start.
  * @typedef {{ programs: Record<string, Operation[]>, buffers: [string, number][],
- *   constants: Record<string, number | string | number[]> }} Programs */
+ *   constants: Record<string, Filling> }} Programs */
 
 /** @param {any} value @returns {value is Place} */
 export const isPlace = (value) => value !== null && typeof value === "object" && "buffer" in value;

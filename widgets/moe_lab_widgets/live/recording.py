@@ -2,7 +2,7 @@
 
 ::
 
-    draws ── begin ──> learners ── step ──> learners ── measure ──> measures, history ── marks ──> marks, sentence
+    draws ── begin ──> learners ── step, end ──> learners ── measure ──> measures, history ── marks ──> marks, sentence
     values ── furniture ──> marks of the axes, notes
 
 Each arrow is a program, a list of operations on buffers (`operations`). A page fills the draws and the values, runs the
@@ -21,9 +21,10 @@ from torch import Tensor
 
 from moe_lab.core.config import RunConfig
 from moe_lab.core.graphs import as_on_accelerator
-from moe_lab.core.training import Learner
+from moe_lab.core.training import Learner, Training
 from moe_lab.core.trials import Draw, numbers_from
-from moe_lab.drawing.marks import Mark, Words, parts_of
+from moe_lab.drawing.marks import Mark, parts_of
+from moe_lab.drawing.words import Words
 from moe_lab_widgets.drawing.mark_record import MarkValues
 from moe_lab_widgets.live.operations import (
     NotRecordedError,
@@ -37,7 +38,10 @@ from moe_lab_widgets.live.operations import (
 )
 
 Document = dict[str, Any]
-LETTERS = {torch.float64: "f", torch.float32: "f", torch.int64: "i", torch.bool: "b", torch.uint8: "i"}
+LETTERS = {
+    torch.float64: "f", torch.float32: "f", torch.int64: "i", torch.int32: "i", torch.int8: "i", torch.uint8: "i",
+    torch.bool: "b",
+}  # fmt: skip
 SPARE = 1.5
 """How many times as many records as a Lab wants there may be."""
 
@@ -72,18 +76,20 @@ class RecordedNow:
         self.values, self.names, self._recorder, self._latest = values, tuple(latest), recorder, latest
         with torch._C._DisableTorchDispatch():
             self.first, self.ended = torch.tensor(False), torch.tensor(False)
-            self.steps = torch.zeros(rows, dtype=torch.float64)
-        for one in (self.first, self.ended, self.steps):
+            self.step, self.total = torch.tensor(0.0, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
+            self.steps = {name: torch.zeros(rows, dtype=torch.float64) for name in latest}
+        for one in (self.first, self.ended, self.step, self.total, *self.steps.values()):
             recorder.given(one)
         self.history: dict[tuple[str, str], Tensor] = {}
 
     def curve(self, measure: str, name: str | None = None) -> tuple[Tensor, Tensor]:
-        key = (self.names[0] if name is None else name, measure)
-        if key not in self.history:
+        run = self.names[0] if name is None else name
+        if (run, measure) not in self.history:
+            rows = len(self.steps[run])
             with torch._C._DisableTorchDispatch():
-                self.history[key] = torch.zeros(len(self.steps), *self.last(measure, name).shape, dtype=torch.float64)
-            self._recorder.given(self.history[key])
-        return self.steps, self.history[key]
+                self.history[run, measure] = torch.zeros(rows, *self.last(measure, run).shape, dtype=torch.float64)
+            self._recorder.given(self.history[run, measure])
+        return self.steps[run], self.history[run, measure]
 
     def last(self, measure: str, name: str | None = None) -> Tensor:
         return self._latest[self.names[0] if name is None else name][measure]
@@ -104,12 +110,21 @@ def recorded(
     """
     declaration, recorder = lab.declaration, OperationRecorder()
     runs = {name: run.replace(precision="float64", device="cpu") for name, run in declaration.runs(values).items()}
-    draws = _Draws(recorder)
-    learners = _begun(declaration.training, runs, recorder, draws)
+    draws, given = _Draws(recorder), RecordedValues(recorder, values)
+    trainings = _begun(declaration.training, runs, recorder, draws, given)
+    learners = {name: training.learners[0] for name, training in trainings.items()}
+    latest: dict[str, dict[str, Tensor]] = {name: {} for name in learners}
+    apart = any(type(one).online is not Learner.online for one in learners.values())
+    # in the order in which they run, so that what a first program keeps is there for the others
+    _measured("first" if apart else "whole", learners, recorder, latest)
     _stepped(learners, recorder, draws)
-    latest = _measured(learners, recorder)
-    given = RecordedValues(recorder, values)
-    now = RecordedNow(recorder, given, latest, rows_of(declaration.records))
+    ends = _ended(learners, recorder)
+    for kind in ("whole", "measure") if apart else ("measure",):
+        _measured(kind, learners, recorder, latest)
+    constant = {name: learner.constants for name, learner in learners.items()}
+    now = RecordedNow(
+        recorder, given, {name: latest[name] | constant[name] for name in runs}, rows_of(declaration.records)
+    )
     furniture, pictures = {}, {}
     for key, view in _views(views or {}):
         given.plain = {**values, **view}
@@ -132,13 +147,17 @@ def recorded(
         "values": {name: place(one) for name, one in given.given.items()},
         "first": place(now.first),
         "ended": place(now.ended),
-        "steps": place(now.steps),
+        "step": place(now.step),
+        "total": place(now.total),
+        "steps": {name: place(one) for name, one in now.steps.items()},
+        "ends": ends,
         "history": [
             {"run": run, "measure": measure, "place": place(one)} for (run, measure), one in now.history.items()
         ],
         "state": {name: {"loss": place(one.loss), "active": place(one.active)} for name, one in learners.items()},
-        "finite": list(declaration.training.must_be_finite),
+        "finite": list(trainings[now.names[0]].must_be_finite),
         "measured": {name: {measure: place(one) for measure, one in some.items()} for name, some in latest.items()},
+        "constant": {name: {measure: place(one) for measure, one in some.items()} for name, some in constant.items()},
         "pictures": encoded,
     }
     return _tidied(document, recorder, whole)
@@ -171,24 +190,30 @@ class _Draws:
     def told(self, steps: bool) -> list[dict[str, Any]]:
         """Returns the buffers with the streams that fill them."""
         return [
-            {"place": place, "purpose": draw.purpose, "kind": draw.kind, "several": draw.several or 0}
+            {"place": place, "purpose": draw.purpose, "kind": draw.kind, "several": draw.several or 0,
+             "things": draw.things or 0}
             for (draw, of_steps), (_, place) in self._known.items()
             if of_steps is steps
-        ]
+        ]  # fmt: skip
 
 
 def _begun(
-    training: Any, runs: Mapping[str, RunConfig], recorder: OperationRecorder, draws: _Draws
-) -> dict[str, Learner]:
+    training: Any, runs: Mapping[str, RunConfig], recorder: OperationRecorder, draws: _Draws, given: RecordedValues
+) -> dict[str, Training[Any]]:
     """Records how each run begins."""
-    learners: dict[str, Learner] = {}
+
+    def number(name: str, value: float) -> Tensor:
+        if isinstance(given.plain.get(name), (int, float)) and float(given.plain[name]) == value:
+            return given.number(name)
+        return torch.tensor(value, dtype=torch.float64)
+
+    trainings: dict[str, Training[Any]] = {}
     for name, run in runs.items():
-        with as_on_accelerator(), numbers_from(draws), recorder.program(f"begin/{name}"):
-            begun = training(run).learners
-        if len(begun) != 1:
+        with as_on_accelerator(), numbers_from(draws, number), recorder.program(f"begin/{name}"):
+            trainings[name] = training(run)
+        if len(trainings[name].learners) != 1:
             raise NotRecordedError("a run that is divided into groups of trials cannot be recorded: take fewer trials")
-        learners[name] = begun[0]
-    return learners
+    return trainings
 
 
 def _stepped(learners: Mapping[str, Learner], recorder: OperationRecorder, draws: _Draws) -> None:
@@ -199,18 +224,38 @@ def _stepped(learners: Mapping[str, Learner], recorder: OperationRecorder, draws
             learner.take_step(*learner.inputs_of(raw))
 
 
-def _measured(learners: Mapping[str, Learner], recorder: OperationRecorder) -> dict[str, dict[str, Tensor]]:
-    """Records how runs are measured, wholly or not, into the same buffers."""
-    latest: dict[str, dict[str, Tensor]] = {}
+def _ended(learners: Mapping[str, Learner], recorder: OperationRecorder) -> dict[str, Any]:
+    """Records the rule that ends trials of each run that has one; returns when it is due, and what it is told."""
+    ends = {}
     for name, learner in learners.items():
-        latest[name] = {}
-        for whole in (True, False):
-            with as_on_accelerator(), recorder.program(f"{'whole' if whole else 'measure'}/{name}"):
-                for measure, value in learner.measure(whole).items():
-                    if measure not in latest[name]:
-                        latest[name][measure] = torch.empty(value.shape, dtype=torch.float64)
-                    latest[name][measure].copy_(value)
-    return latest
+        every = learner.until_rule()
+        if every is None:
+            continue
+        with torch._C._DisableTorchDispatch():
+            last = torch.tensor(False)
+        place = recorder.given(last)
+        with as_on_accelerator(), recorder.program(f"end/{name}"):
+            learner.end_all(last)
+        ends[name] = {"every": every, "last": place}
+    return ends
+
+
+def _measured(
+    kind: str, learners: Mapping[str, Learner], recorder: OperationRecorder, latest: dict[str, dict[str, Tensor]]
+) -> None:
+    """Records how runs are measured, into the buffers that are there or new ones.
+
+    Args:
+      kind: "first", before the first step where that differs; "whole", at the end and else at the start; or "measure".
+    """
+    for name, learner in learners.items():
+        learner.done = int(kind != "first")
+        with as_on_accelerator(), recorder.program(f"{kind}/{name}"):
+            found = ({} if kind == "first" else learner.online()) | learner.measure(kind != "measure")
+            for measure, value in found.items():
+                if measure not in latest[name]:
+                    latest[name][measure] = torch.empty(value.shape, dtype=torch.float64)
+                latest[name][measure].copy_(value)
 
 
 # ---- marks as documents ----
@@ -249,13 +294,17 @@ def _encoded(value: Any, recorder: OperationRecorder) -> Any:
 def _tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Document:
     """Leaves out what nobody needs, does once what several runs begin alike, and numbers buffers anew."""
     programs: dict[str, list[Operation]] = document["programs"]
+    _once(recorder, programs, document)
     _shared(programs, document)
     results = [document["pictures"], document["state"]]
+    document["constant"] = document["constant"] if whole else {name: {} for name in document["constant"]}
+    results.append(document["constant"])
     results += [some[name] for some in document["measured"].values() for name in document["finite"]]
     results += [document["measured"][one["run"]][one["measure"]] for one in document["history"]]
     if whole:
         results.append(document["measured"])
-    kinds = ("begin", "step", "step", "whole", "measure", "furniture", "marks")
+    again = ("step", "end", "whole", "measure")
+    kinds = ("begin", "first", *again, *again, "furniture", "marks")
     order = [name for kind in kinds for name in programs if name.partition("/")[0] == kind]
     programs = needed(programs, order, buffers_in(*results))
     used = buffers_in(*results).union(*(one.buffers for some in programs.values() for one in some))
@@ -267,7 +316,10 @@ def _tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Doc
         document[name] = [one for one in document[name] if one["place"]["buffer"] in used]
     document["values"] = {name: place for name, place in document["values"].items() if place["buffer"] in used}
     # in an order in which programs that several recordings have alike get the same numbers
-    names = ("values", "first", "ended", "steps", "history", "measured", "state", "pictures", "draws", "stepDraws")
+    names = (
+        "values", "first", "ended", "step", "total", "steps", "history", "measured", "state", "pictures", "draws",
+        "stepDraws", "ends", "constant",
+    )  # fmt: skip
     every = [place for name in names for place in places_in(document[name])]
     for kind in reversed(dict.fromkeys(kinds)):
         for name, some in programs.items():
@@ -279,9 +331,26 @@ def _tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Doc
     document["programs"] = {name: [one.told for one in some] for name, some in programs.items()}
     document["buffers"] = [[LETTERS[recorder.buffers[old][0]], recorder.buffers[old][1]] for old in numbers]
     document["constants"] = {
-        str(numbers[old]): _constant(values) for old, values in recorder.constants.items() if old in numbers
+        str(number): _constant(recorder.constants[old]) for old, number in numbers.items() if old in recorder.constants
     }
     return document
+
+
+def _once(recorder: OperationRecorder, programs: dict[str, list[Operation]], document: Document) -> None:
+    """Has one buffer for long lists of constants that are the same and that no program writes.
+
+    Not for others: a number may be that of another knob by chance.
+    """
+    written = {buffer for some in programs.values() for one in some for buffer in one.written}
+    known: dict[Any, int] = {}
+    instead = {
+        buffer: known.setdefault((values.dtype, values.numpy().tobytes()), buffer)
+        for buffer, values in recorder.constants.items()
+        if buffer not in written and isinstance(_constant(values), list)
+    }
+    places = [place for some in programs.values() for one in some for place in (*one.reads, *one.results)]
+    for place in (*places, *places_in({name: one for name, one in document.items() if name != "programs"})):
+        place["buffer"] = instead.get(place["buffer"], place["buffer"])
 
 
 def _shared(programs: dict[str, list[Operation]], document: Document) -> None:
@@ -311,11 +380,14 @@ def _shared(programs: dict[str, list[Operation]], document: Document) -> None:
                     continue
             kept.append(one)
         programs[name] = kept
-    for name in ("measured", "state", "pictures", "history"):
+    for name in ("measured", "state", "pictures", "history", "constant"):
         move(places_in(document[name]))
 
 
 def _constant(values: Tensor) -> Any:
-    """Returns a constant's numbers: one number where all are the same."""
+    """Returns a constant's numbers: one number where all are the same, how they go on where all steps are the same."""
     numbers = [number_in_json(value) for value in values.to(torch.float64).tolist()]
-    return numbers[0] if len(set(numbers)) == 1 else numbers
+    if len(set(numbers)) == 1:
+        return numbers[0]
+    steps = set(values.to(torch.float64).diff().tolist())
+    return {"from": numbers[0], "by": steps.pop()} if len(steps) == 1 and not values.is_floating_point() else numbers

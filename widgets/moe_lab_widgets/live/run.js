@@ -6,10 +6,14 @@ import { placesIn } from "./places.js";
 import { Stream } from "./streams.js";
 
 /** @typedef {import("./places.js").Place} Place */
-/** Raw numbers (trial, ...) of a purpose; of several streams along the second axis.
- * @typedef {{ place: Place, purpose: string, kind: "uniform" | "float32" | "normal" | "gumbel", several: number }} Draw */
+/** Raw numbers (trial, ...) of a purpose; of several streams along the second axis; orders of so many things.
+ * @typedef {{ place: Place, purpose: string, kind: "uniform" | "float32" | "normal" | "order", several: number,
+ *   things: number }} Draw */
+/** When trials may end, in steps, and where it is told whether a run is over.
+ * @typedef {{ every: number, last: Place }} Ending */
 /** @typedef {import("./places.js").Programs & { draws: Draw[], stepDraws: Draw[], values: Record<string, Place>,
- *   first: Place, ended: Place, steps: Place, history: { run: string, measure: string, place: Place }[],
+ *   first: Place, ended: Place, step: Place, total: Place, steps: Record<string, Place>, ends: Record<string, Ending>,
+ *   history: { run: string, measure: string, place: Place }[],
  *   state: Record<string, { loss: Place, active: Place }>, finite: string[],
  *   measured: Record<string, Record<string, Place>>, pictures: Record<string, any> }} Recorded */
 
@@ -23,18 +27,25 @@ export class Run {
     const kept = new Set([...placesIn(read)].map((place) => place.buffer));
     this.engine = new Engine(recorded, [...kept]);
     this.seed = seed;
-    this.total = steps;
+    /** Steps after which trials may end, by run. @type {Record<string, number>} */
+    this.epochs = Object.fromEntries(Object.entries(recorded.ends).map(([name, one]) => [name, Math.ceil(one.every)]));
+    const epoch = Math.max(1, ...Object.values(this.epochs));
+    this.total = Math.ceil(steps / epoch) * epoch;
     this.every = every;
     this.step = 0;
-    this.row = 0;
     this.trials = recorded.state[this.names[0]].loss.sizes[0];
-    this.rows = recorded.steps.sizes[0];
+    /** Records of each run in its history; and the step at which it has ended by itself, or NaN. */
+    this.rows = Object.fromEntries(this.names.map((name) => [name, 0]));
+    this.over = Object.fromEntries(this.names.map((name) => [name, NaN]));
     /** @type {Map<string, Stream>} */
     this.streams = new Map();
+    /** What is left of the orders of streams. @type {Map<string, Int32Array>} */
+    this.orders = new Map();
     this.diverged = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
     this.finished = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
     for (const [name, place] of Object.entries(recorded.values)) this.engine.set(place.buffer, values[name]);
-    this.engine.set(recorded.steps.buffer, NaN);
+    this.engine.set(recorded.total.buffer, this.total);
+    for (const place of Object.values(recorded.steps)) this.engine.set(place.buffer, NaN);
     for (const { place } of recorded.history) this.engine.set(place.buffer, NaN);
     for (const draw of recorded.draws) this.fill(draw);
     for (const name of this.names) this.engine.run(`begin/${name}`);
@@ -47,16 +58,28 @@ export class Run {
   }
 
   /** Fills raw numbers, from where their streams are. @param {Draw} draw */
-  fill({ place, purpose, kind, several }) {
+  fill({ place, purpose, kind, several, things }) {
     const into = this.engine.view(place.buffer);
     const each = into.length / this.trials / (several || 1);
     let at = 0;
     for (let trial = 0; trial < this.trials; trial++) {
       for (let number = 0; number < (several || 1); number++) {
-        const stream = this.stream(trial, several ? purpose.replace("{}", String(number)) : purpose);
-        for (let i = 0; i < each; i++) into[at++] = drawn(stream, kind);
+        const key = purpose.replace("{}", String(several ? number : things));
+        const stream = this.stream(trial, key);
+        if (kind === "order") into.set(this.ordered(`${trial} ${key}`, stream, things, each), at);
+        else for (let i = 0; i < each; i++) into[at + i] = drawn(stream, kind);
+        at += each;
       }
     }
+  }
+
+  /** The next of successive random orders of things. @param {string} key @param {Stream} stream
+   * @param {number} things @param {number} count */
+  ordered(key, stream, things, count) {
+    let left = this.orders.get(key) ?? new Int32Array(0);
+    while (left.length < count) left = Int32Array.of(...left, ...stream.permutation(things));
+    this.orders.set(key, left.subarray(count));
+    return left.subarray(0, count);
   }
 
   /** @param {number} trial @param {string} purpose */
@@ -72,36 +95,80 @@ export class Run {
     for (const draw of this.recorded.stepDraws) this.fill(draw);
     for (const name of this.names) this.engine.run(`step/${name}`);
     this.step += 1;
-    const due = this.step % this.every === 0 || this.step >= this.total;
+    for (const [name, every] of Object.entries(this.epochs)) {
+      if (this.step % every === 0) this.endTrials(name);
+    }
+    const due = this.step % this.every === 0 || this.step >= this.total || this.ended;
     if (due) this.record();
     return due;
   }
 
-  /** Measures all runs, and keeps what pictures read of it. */
+  /** Ends trials by the rule of a run; where none is left, that is where the run ends. @param {string} name */
+  endTrials(name) {
+    const { recorded, engine } = this;
+    engine.set(recorded.ends[name].last.buffer, this.step >= this.total ? 1 : 0);
+    engine.run(`end/${name}`);
+    this.look(name);
+    if (Number.isNaN(this.over[name]) && this.finished[name].every(Boolean)) {
+      this.measure(name, true);
+      this.keep(name, this.rows[name]++);
+      this.over[name] = this.step;
+    }
+  }
+
+  /** Reads which trials of a run have ended or diverged. @param {string} name */
+  look(name) {
+    const { loss, active } = this.recorded.state[name];
+    const [losses, still] = [this.engine.read(loss), this.engine.read(active)];
+    for (let trial = 0; trial < this.trials; trial++) {
+      if (!Number.isFinite(losses[trial])) this.diverged[name][trial] = 1;
+      if (this.diverged[name][trial] || !still[trial] || this.step >= this.total) this.finished[name][trial] = 1;
+    }
+  }
+
+  /** Records all runs. One that has ended by itself keeps its last values while others go on, as one further record. */
   record() {
     const { recorded, engine } = this;
-    const last = this.step >= this.total;
     for (const name of this.names) {
-      engine.run(`${this.step === 0 || last ? "whole" : "measure"}/${name}`);
-      const { loss, active } = recorded.state[name];
-      const must = recorded.finite.map((measure) => engine.read(recorded.measured[name][measure]));
-      const [losses, still] = [engine.read(loss), engine.read(active)];
-      for (let trial = 0; trial < this.trials; trial++) {
-        const fine = [losses, ...must].every((values) => Number.isFinite(values[trial]));
-        if (!fine) this.diverged[name][trial] = 1;
-        if (!fine || !still[trial] || last) this.finished[name][trial] = 1;
-        if (this.diverged[name][trial]) this.lose(name, trial);
-      }
+      if (Number.isNaN(this.over[name])) {
+        this.measure(name, this.step === 0 || this.step >= this.total);
+        this.keep(name, this.rows[name]++);
+      } else if (this.step > this.over[name]) this.keep(name, this.rows[name]);
     }
-    const row = Math.min(this.row, this.rows - 1);
-    engine.view(recorded.steps.buffer)[row] = this.step;
+    engine.set(recorded.first.buffer, this.step === 0 ? 1 : 0);
+    engine.set(recorded.step.buffer, this.step);
+    engine.set(recorded.ended.buffer, this.ended ? 1 : 0);
+  }
+
+  /** Measures a run. @param {string} name @param {boolean} whole */
+  measure(name, whole) {
+    const { recorded, engine } = this;
+    const programs = [this.step === 0 ? "first" : "", whole ? "whole" : "", "measure"];
+    engine.run(programs.map((one) => `${one}/${name}`).find((one) => one in recorded.programs) ?? "");
+    this.look(name);
+    for (const measure of recorded.finite) {
+      engine.read(recorded.measured[name][measure]).forEach((value, at, values) => {
+        if (!Number.isFinite(value)) this.diverged[name][Math.floor((at * this.trials) / values.length)] = 1;
+      });
+    }
+    this.diverged[name].forEach((lost, trial) => {
+      if (!lost) return;
+      this.finished[name][trial] = 1;
+      this.lose(name, trial);
+    });
+  }
+
+  /** Keeps what pictures read of a run. @param {string} name @param {number} number of the record */
+  keep(name, number) {
+    const { recorded, engine } = this;
+    const steps = engine.view(recorded.steps[name].buffer);
+    const row = Math.min(number, steps.length - 1);
+    steps[row] = this.step;
     for (const { run, measure, place } of recorded.history) {
+      if (run !== name) continue;
       const values = engine.read(recorded.measured[run][measure]);
       engine.view(place.buffer).set(values, row * values.length);
     }
-    engine.set(recorded.first.buffer, this.row === 0 ? 1 : 0);
-    engine.set(recorded.ended.buffer, this.ended ? 1 : 0);
-    this.row += 1;
   }
 
   /** Replaces what was measured of a trial that has diverged. @param {string} name @param {number} trial */

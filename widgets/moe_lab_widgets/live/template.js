@@ -2,7 +2,7 @@
 
 /** @typedef {Record<string, any>} Values */
 /** @typedef {{ variants: { when: Values, recorded: any }[], formulas: [number | string, [string, number][]][][],
- *   places: any[], programs: any[], lab: any }} Document */
+ *   places: any[], programs: any[], constants: (number | string)[][], lab: any }} Document */
 
 /** The recording of the operations that some values need, with numbers in place of formulas.
  * @param {Document} document @param {Values} values @returns {import("./run.js").Recorded} */
@@ -18,6 +18,7 @@ export function instantiate(document, values) {
     if (value === null || typeof value !== "object") return value;
     if ("f" in value) return numbers[value.f];
     if ("p" in value) return places[value.p];
+    if ("c" in value) return document.constants[value.c];
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, filled(one)]));
   };
   /** @type {import("./places.js").Place[]} */

@@ -4,8 +4,8 @@ Two recordings differ in numbers alone: sizes, strides, offsets, and factors of 
 knobs is found from recordings in which one knob moves at a time, and checked on recordings in which all have moved: the
 checks must hold, or the Lab is refused.
 
-A number is a sum of terms; a term is a factor times powers of knobs and of their logarithms. A product of what is found
-knob by knob is tried, then a sum.
+A number is a sum of terms; a term is a factor times powers of knobs and of their logarithms. What is found knob by knob
+is put together as a product, as a sum, as a product of sums, or as a sum of products.
 """
 
 from __future__ import annotations
@@ -82,6 +82,8 @@ def template(record: Record, knobs: Sequence[Fitted], fixed: Mapping[str, Any]) 
 def _merged(values: list[Any], names: list[str], path: str, fitted: Callable[[str, list[float]], Any]) -> Any:
     """Returns what documents have in common, with formulas for numbers that differ."""
     first = values[0]
+    if all(one == first for one in values) and not isinstance(first, (bool, str)):
+        return first
     if isinstance(first, dict):
         _same([list(one) for one in values], names, path)
         return {name: _merged([one[name] for one in values], names, f"{path}.{name}", fitted) for name in first}
@@ -111,10 +113,8 @@ def _terms(knobs: Sequence[Fitted], values: list[float], checks: Sequence[Mappin
     first, own, wanted = values[0], values[1 : 1 + len(knobs)], values[1 + len(knobs) :]
     parts = [list(_alone(knob, first, value)) for knob, value in zip(knobs, own, strict=True) if value != first]
     for some in product(*parts):
-        for together in (_product(some, first), _sum(some, first)):
-            if together is not None and all(
-                _close(value_of(together, at), value) for at, value in zip(checks, wanted, strict=True)
-            ):
+        for together in _together(some, first):
+            if all(_close(value_of(together, at), value) for at, value in zip(checks, wanted, strict=True)):
                 return together
     return None
 
@@ -136,10 +136,33 @@ def _alone(knob: Fitted, first: float, other: float) -> Iterator[Terms]:
         yield {(): _whole(first - slope * begin), shape: _whole(slope)}
 
 
+def _together(parts: Sequence[Terms], first: float) -> Iterator[Terms]:
+    """Yields the ways to put together what depends on one knob each: products of sums, and sums of products."""
+    for groups in sorted(_partitions(list(parts)), key=lambda some: -len(some)):
+        made = _product([_sum(group, first) for group in groups], first)
+        if made is not None:
+            yield made
+        if 1 < len(groups) < len(parts):
+            within = [_product(group, first) for group in groups]
+            yield from [_sum(within, first)] if None not in within else []  # type: ignore[arg-type]
+
+
+def _partitions(things: list[Terms]) -> Iterator[list[list[Terms]]]:
+    """Yields the ways to divide things into groups."""
+    if not things:
+        yield []
+        return
+    one, *others = things
+    for groups in _partitions(others):
+        yield [[one], *groups]
+        for place, group in enumerate(groups):
+            yield [*groups[:place], [one, *group], *groups[place + 1 :]]
+
+
 def _product(parts: Sequence[Terms], first: float) -> Terms | None:
     """Returns first times each part over its value at first."""
     if not first:
-        return None
+        return parts[0] if len(parts) == 1 else None
     made: Terms = {(): 1 / first ** (len(parts) - 1)}
     for part in parts:
         made = {
@@ -184,28 +207,34 @@ def _close(one: float, other: float) -> bool:
 
 
 class Packer:
-    """Keeps places, formulas and programs of several documents once each, in lists; a document has their numbers.
+    """Keeps what several documents have in common once, in lists; a document has the numbers of it.
 
     Attributes:
-      formulas, places, programs: the lists. A formula is {"f": number}, a place is {"p": number}: a list of buffer,
-        offset, sizes and, where numbers do not lie in order, strides.
+      formulas, places, programs, constants: the lists. A formula is {"f": number}, a place is {"p": number}: a list of
+        buffer, offset, sizes and, where numbers do not lie in order, strides. Of constants it has long ones.
     """
 
     def __init__(self) -> None:
         self.formulas: dict[str, int] = {}
         self.places: dict[str, int] = {}
         self.programs: dict[str, int] = {}
+        self.constants: dict[str, int] = {}
 
     def packed(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a document with numbers in place of what the lists have."""
         programs = {name: _number(self.programs, self._packed(some)) for name, some in document["programs"].items()}
-        rest = {name: self._packed(one) for name, one in document.items() if name != "programs"}
-        return {**rest, "programs": programs}
+        constants = {
+            buffer: {"c": _number(self.constants, one)} if isinstance(one, list) else self._packed(one)
+            for buffer, one in document["constants"].items()
+        }
+        rest = {name: self._packed(one) for name, one in document.items() if name not in ("programs", "constants")}
+        return {**rest, "programs": programs, "constants": constants}
 
     @property
     def lists(self) -> dict[str, Any]:
         """The lists, by name."""
-        return {name: [json.loads(one) for one in getattr(self, name)] for name in ("formulas", "places", "programs")}
+        names = ("formulas", "places", "programs", "constants")
+        return {name: [json.loads(one) for one in getattr(self, name)] for name in names}
 
     def _packed(self, value: Any) -> Any:
         if isinstance(value, list):

@@ -1,8 +1,9 @@
 /** Words with numbers in them, written as `moe_lab.drawing.marks.written` does. */
 
-/** @typedef {{ text: string, numbers?: (number | string)[], when?: number | boolean, instead?: Words, then?: Words }} Words */
+/** A number, or which things are true. @typedef {number | string | { data: ArrayLike<number> }} Value */
+/** @typedef {{ text: string, numbers?: Value[], when?: number | boolean, instead?: Words, then?: Words }} Words */
 
-const FORM = /\{:(,?)\.(\d)([f%s])\}/g;
+const FORM = /\{:(?:(,?)\.(\d)([f%s])|names)\}/g;
 
 /** @param {Words | null | undefined} words @returns {string} */
 export function written(words) {
@@ -13,9 +14,16 @@ export function written(words) {
     words.when !== undefined && words.when !== null && !Number(words.when)
       ? written(words.instead)
       : (words.text ?? "").replace(FORM, (_, comma, digits, kind) =>
-          formatted(Number(numbers[place++]), comma, Number(digits), kind),
+          kind ? formatted(Number(numbers[place++]), comma, Number(digits), kind) : namesOf(numbers[place++]),
         );
   return said + written(words.then);
+}
+
+/** The numbers of things that are true, from 1: "1, 2 and 4". @param {Value} which */
+function namesOf(which) {
+  const truths = typeof which === "object" ? Array.from(which.data) : [Number(which)];
+  const names = truths.flatMap((one, place) => (one ? [String(place + 1)] : []));
+  return [names.slice(0, -1).join(", "), names[names.length - 1]].filter(Boolean).join(" and ");
 }
 
 /** @param {number} value @param {string} comma @param {number} digits @param {string} kind */

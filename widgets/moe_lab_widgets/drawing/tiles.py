@@ -1,23 +1,21 @@
-"""Patches as pixels: for each expert a row of tiles, bright and framed where the expert keeps the patch, else faded."""
+"""The patches of a sample as small pictures, in a row for each expert, framed where the expert keeps them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
-from moe_lab.core.snapshots import Snapshot
-from moe_lab.datasets import digits
 from moe_lab.drawing import theme
-from moe_lab.patch_routing import DigitTask, PatternTask
-from moe_lab.patch_routing.data import ROLES
 from moe_lab_widgets.drawing.on_axes import box_of, heads, image, signs
 
+ROLES = ("signal", "distractor", "background")
+"""What a patch is, by the numbers of a mark's roles."""
 _FADED = 0.8  # how far a patch that an expert does not keep goes towards paper
 _LARGEST = 34  # screen pixels of a tile at 100 dpi
 
@@ -109,36 +107,53 @@ def enlarge(images: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     return weights(h) @ images @ weights(w).T
 
 
-def furnish_tiles(ax: Axes, side: int, name: str, patches: int, experts: int) -> None:
+class Faces(NamedTuple):
+    """How the patches of a sample look.
+
+    Attributes:
+      roles, sides: of each patch, as a mark has them.
+      ink: (n, h, w) images from 0 (paper) to 1; None where the role shows what a patch is.
+      grain: of patches without ink.
+    """
+
+    roles: tuple[int, ...]
+    sides: tuple[int, ...]
+    ink: NDArray[np.float64] | None
+    grain: float
+
+    @property
+    def signal(self) -> int:
+        """The place of the patch that decides the class."""
+        return self.roles.index(0)
+
+
+def furnish(ax: Axes, patches: int, experts: int, title: str, colour: str) -> None:
     """Furnishes Axes for the tiles of a class; their data are pixels from the upper left corner."""
     _, _, wide, high = box_of(ax)
     ax.set(xlim=(0, wide), ylim=(high, 0), xticks=(), yticks=())
     ax.spines[:].set_visible(False)
-    title = f"class {theme.CLASS_SIGNS[side]}:  one patch is {theme.CLASS_NAMES[side]} ({name})"
-    ax.text(-22, -14, title, color=theme.CLASSES[side], size=theme.TEXT_SIZE, weight="bold", va="center")
+    ax.text(-22, -14, title, color=colour, size=theme.TEXT_SIZE, weight="bold", va="center")
     layout = arrange(patches, experts, wide, high)
     heads(ax, -16, [layout.middle(s) for s in range(experts)], 14 if layout.band > 24 else 11)
 
 
-def draw_tiles(ax: Axes, task: PatternTask | DigitTask, shot: Snapshot, trial: int, side: int) -> None:
-    """Draws, for the example of a class, which patches each expert keeps, and whether o is among them."""
-    kept = np.nan_to_num(shot["example_kept"][trial, side]).astype(bool)  # (expert, patch)
+def draw(ax: Axes, kept: NDArray[np.bool_], side: int, faces: Faces) -> None:
+    """Draws which patches (expert, patch) each expert keeps of a sample of a class, and whether o is among them."""
     (experts, patches), (_, _, wide, high) = kept.shape, box_of(ax)
     layout = arrange(patches, experts, wide, high)
     of_screen = arrange(patches, experts, wide, high, ax.figure.dpi / theme.BASE_DPI)
-    tiles = tiles_of(task, shot, trial, side, of_screen)
     name = theme.CLASS_NAMES[side]
-    columns = [f"patch {patch + 1}{f', {name}' * (patch == tiles.signal)}" for patch in range(patches)]
+    columns = [f"patch {patch + 1}{f', {name}' * (patch == faces.signal)}" for patch in range(patches)]
     image(
         ax,
         0,
         0,
-        tiles.pixels(kept),
+        _tiles_of(faces, side, of_screen).pixels(kept),
         name=f"class {theme.CLASS_SIGNS[side]}",
         rows=[f"expert {s + 1}" for s in range(experts)],
         columns=columns if layout.lines == 1 else ["its patches"],
     )
-    _draw_signs(ax, layout, side, tiles.signal, kept[:, tiles.signal])
+    _draw_signs(ax, layout, side, faces.signal, kept[:, faces.signal])
 
 
 def _draw_signs(ax: Axes, layout: Layout, side: int, signal: int, received: NDArray[np.bool_]) -> None:
@@ -156,21 +171,19 @@ def _draw_signs(ax: Axes, layout: Layout, side: int, signal: int, received: NDAr
     )
 
 
-def tiles_of(task: PatternTask | DigitTask, shot: Snapshot, trial: int, side: int, layout: Layout) -> Tiles:
-    """Returns the tiles of the example of a class in a trial. They are made once: a run keeps its examples."""
-    patches, roles, sides = (shot[f"example_{name}"][trial, side] for name in ("patches", "roles", "sides"))
-    looks = b"" if isinstance(task, PatternTask) else np.nan_to_num(patches).astype(float).tobytes()
-    return _tiles(task, side, layout, tuple(roles.tolist()), tuple(sides.tolist()), looks)
+def _tiles_of(faces: Faces, side: int, layout: Layout) -> Tiles:
+    """Returns the tiles of a sample, which are made once: a run keeps its examples."""
+    ink = None if faces.ink is None else (faces.ink.shape, faces.ink.tobytes())
+    return _made(faces._replace(ink=None), ink, side, layout)
 
 
 @lru_cache(maxsize=16)
-def _tiles(task: Any, side: int, layout: Layout, roles: tuple[int, ...], sides: tuple[int, ...], looks: bytes) -> Tiles:
-    if isinstance(task, PatternTask):
-        faces = pattern_faces(np.array(roles), np.array(sides), layout.cell, task.noise)
-    else:
-        images = np.frombuffer(looks).reshape(len(roles), -1)
-        faces = digit_faces(images, layout.cell, *_taken_away(task, images))
-    return Tiles(layout, faces, roles.index(0), side)
+def _made(faces: Faces, ink: Any, side: int, layout: Layout) -> Tiles:
+    if ink is None:
+        roles, sides = np.array(faces.roles), np.array(faces.sides)
+        return Tiles(layout, pattern_faces(roles, sides, layout.cell, faces.grain), faces.signal, side)
+    shape, looks = ink
+    return Tiles(layout, ink_faces(np.frombuffer(looks).reshape(shape), layout.cell), faces.signal, side)
 
 
 class Tiles:
@@ -229,12 +242,8 @@ def _framed(faces: NDArray[np.uint8], colour: str) -> NDArray[np.uint8]:
     return framed
 
 
-def digit_faces(
-    patches: NDArray[np.float64], cell: int, mean: NDArray[np.float64], norm: float | NDArray[np.float64]
-) -> NDArray[np.uint8]:
-    """Returns images of prepared patches (n, pixels): the mean image is added back, and ink is dark."""
-    side = math.isqrt(patches.shape[-1])
-    ink = np.clip(patches * norm + mean, 0, 1).reshape(-1, side, side)
+def ink_faces(ink: NDArray[np.float64], cell: int) -> NDArray[np.uint8]:
+    """Returns images of ink (n, h, w), of 0 for paper to 1 for ink."""
     ink = np.clip(enlarge(ink, cell), 0, 1)[..., None]
     colours = theme.rgba(theme.PAPER)[:3] * (1 - ink) + theme.rgba(theme.INK)[:3] * ink
     opaque = np.full_like(ink, 255)
@@ -259,19 +268,3 @@ def _grain(count: int, cell: int) -> NDArray[np.float64]:
     side = max(2, round(cell / 12))
     grain = np.random.default_rng(0).standard_normal((count, math.ceil(cell / side), math.ceil(cell / side))).round()
     return grain.repeat(side, axis=1).repeat(side, axis=2)[:, :cell, :cell]
-
-
-def _taken_away(task: DigitTask, images: NDArray[np.float64]) -> tuple[NDArray[np.float64], Any]:
-    """Returns what preparation has taken from images (n, pixels): the mean, and the norm of what was left."""
-    if task.source == "digits":
-        return _mean_digit()
-    return np.zeros(images.shape[1]), 1 / images.max(axis=1, keepdims=True)  # the darkest pixel of MNIST's is black
-
-
-@lru_cache(maxsize=1)
-def _mean_digit() -> tuple[NDArray[np.float64], float]:
-    """Returns the mean of the 8x8 digits, which preparation subtracts, and the mean norm of the rest."""
-    images = digits.load().images
-    images = images.reshape(len(images), -1)
-    mean = images.mean(axis=0)
-    return mean, float(np.linalg.norm(images - mean, axis=1).mean())
