@@ -33,7 +33,7 @@ from moe_lab.drawing.marks import (
     chosen,
     middle,
 )
-from moe_lab.drawing.words import Words, say
+from moe_lab.drawing.words import Words, either, say
 from moe_lab.patch_routing import CNN
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
@@ -54,7 +54,7 @@ from moe_lab_widgets.labs.router_alignment_runs import (
 )
 from moe_lab_widgets.labs.router_alignment_stories import STORIES
 from moe_lab_widgets.labs.router_alignment_words import SHOWN, caption
-from moe_lab_widgets.live.declare import LivePage
+from moe_lab_widgets.live.declare import LivePage, Question
 
 SMALLEST_BAR = 0.015
 """So that a coverage of 0 can be seen."""
@@ -242,6 +242,33 @@ def outcome(now: MarkRecord) -> Iterator[list[Mark]]:
     ]
 
 
+SAME = 0.02
+"""How far apart accuracies are that the page calls about the same."""
+
+
+def more_often(now: MarkRecord) -> Tensor:
+    """Returns which model is right more often at the median: 0 the mixture, 1 the CNN, 2 for about the same."""
+    mixture, cnn = (middle(now.last("test_accuracy", model)) for model in NAMES)
+    same = (mixture - cnn).abs() <= SAME
+    known = (mixture - cnn).isfinite()
+    return torch.where(known, torch.where(same, 2.0, (cnn > mixture).to(torch.float64)), torch.nan)
+
+
+def seen(now: MarkRecord) -> Words:
+    mixture, cnn = (middle(now.last("test_accuracy", model)) for model in NAMES)
+    which = more_often(now)
+    better = either(which == 0, say("the mixture is right more often"), say("the CNN is right more often"))
+    result = either(which == 2, say("both are right about as often"), better)
+    return result + say(": {:.0%} of the test samples against the CNN's {:.0%}", mixture, cnn)
+
+
+QUESTION = Question(
+    "Predict before you run: at the end, which model will be right more often?",
+    ("the mixture", "the CNN", f"about the same (within {100 * SAME:.0f} points)"),
+    more_often,
+    seen,
+)
+
 LIVE = LivePage(
     numbers={
         "patches": (6, 8, 11), "patches_per_expert": (3, 4, 5), "experts": (4, 6, 8), "samples": (60, 100, 140),
@@ -256,6 +283,7 @@ LIVE = LivePage(
         {"source": SYNTHETIC},
     ),
     missing=("MNIST and mixtures of one's own need Python.",),
+    question=QUESTION,
     restricted=(
         ("experts", "neurons"), ("patches_per_expert", "patches"), ("distractors", "patches"), ("gap", "delta_r"),
         ("gap", "delta_d"),

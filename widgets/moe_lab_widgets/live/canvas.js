@@ -1,6 +1,6 @@
 /** Draws the marks of a panel (`moe_lab.drawing.marks`) on a canvas. It knows no Lab. */
 
-import { THEME, line, mark, sheetOf, spread } from "./drawing.js";
+import { THEME, line, mark, sheetOf, spread, text } from "./drawing.js";
 import {
   AxesPen,
   INKS,
@@ -16,6 +16,7 @@ import {
   tickOf,
 } from "./pen.js";
 import { median } from "./plain.js";
+import { SHAPES } from "./shapes.js";
 import { written } from "./written.js";
 
 /** @typedef {{ title: string, width: number, margins: number[], rows: number[], columns: number, gap: number }} Panel */
@@ -42,7 +43,7 @@ export function drawPanel(canvas, panel, furniture, marks, pinned, focus, scale)
   boxesOf(panel, width / scale).forEach((box, place) => {
     axes.turnTo(box);
     for (const one of [...(furniture[place] ?? []), ...(marks[place] ?? [])]) {
-      const drawn = MARKS[one.mark];
+      const drawn = MARKS[one.mark] ?? SHAPES[one.mark];
       if (!drawn) throw new Error(`a page cannot draw ${one.mark}`);
       drawn.call(axes, one);
     }
@@ -125,9 +126,19 @@ const MARKS = {
       const words = last ? one.last_y : tickOf(tick, percent.includes("y"));
       this.write(words, left - 8, this.y(tick), { ...looks, align: "right" });
     });
+    /** @param {string} style */
+    const named = (style) => ({
+      size: TEXT,
+      colour: INKS[style ?? "ink"],
+      align: /** @type {CanvasTextAlign} */ ("center"),
+    });
     if (one.x_name) {
-      const down = (one.x_ticks ?? []).length < 3 ? 27 : 33;
-      this.write(one.x_name, left + box.width / 2, bottom + down, { size: TEXT, colour: THEME.ink, align: "center" });
+      const pad = one.x_pad ?? ((one.x_ticks ?? []).length < 3 ? -0.5 : 4);
+      this.write(one.x_name, left + box.width / 2, bottom + 33 + (pad - 4) * POINT, named(one.x_style));
+    }
+    if (one.y_name) {
+      const looks = { ...named(one.y_style), turn: -Math.PI / 2 };
+      text(context, one.y_name, left - 31, top + box.height / 2, looks);
     }
   },
   Table(one) {
@@ -163,11 +174,18 @@ const MARKS = {
   Level(one) {
     const { box } = this;
     const dashed = (one.style ?? "dashed") === "dashed";
-    const width = dashed ? 1 : one.style === "rule" ? 0.6 : 1.2;
-    const points = /** @type {[number, number][]} */ ([
-      [box.left, this.y(one.at)],
-      [box.left + box.width, this.y(one.at)],
-    ]);
+    const width = dashed ? 1 : ({ rule: 0.6, axis: 0.8 }[/** @type {string} */ (one.style)] ?? 1.2);
+    const points = /** @type {[number, number][]} */ (
+      one.upright
+        ? [
+            [this.x(one.at), box.top],
+            [this.x(one.at), box.top + box.height],
+          ]
+        : [
+            [box.left, this.y(one.at)],
+            [box.left + box.width, this.y(one.at)],
+          ]
+    );
     line(this.context, points, INKS[one.style] ?? THEME.muted, width * POINT, { dash: dashed ? [8, 4] : [] });
   },
   Key(one) {
@@ -209,7 +227,7 @@ const MARKS = {
       if (trials > 1 && trials <= MOST_LINES) {
         for (let trial = 0; trial < trials; trial++) {
           const points = pointsOf(one.x, (row) => one.y.data[row * trials + trial], this);
-          const firm = trial === 0;
+          const firm = trial === 0 && one.firm !== false;
           const looks = { dash: style.line.map((dash) => dash * POINT), alpha: firm ? 0.95 : 0.45 };
           line(this.context, points, style.colour, (firm ? 1.3 : 0.7) * POINT, looks);
         }
@@ -238,7 +256,8 @@ const MARKS = {
     );
     places.forEach((place, number) => {
       const y = box.top + (1 - place) * box.height;
-      const looks = { size: TEXT, bold: true, colour: INKS[one.styles[number]] };
+      const size = one.size === undefined ? TEXT : one.size * POINT;
+      const looks = { size, bold: true, colour: INKS[one.styles[number]] };
       this.write(written(one.words[number]), box.left + box.width + 8, y, looks);
     });
   },
@@ -250,7 +269,7 @@ const MARKS = {
     this.inside(() => {
       for (let thing = 0; thing < things; thing++) {
         const points = pointsOf(one.x, (row) => one.y.data[row * things + thing], this);
-        const alpha = this.focus < 0 || this.focus === thing ? 1 : 0.2;
+        const alpha = this.strength(thing);
         const { colour } = THEME.experts[thing % THEME.experts.length];
         const dash = thing % 8 < 4 ? [] : [4 * 1.7 * POINT, 1.5 * 1.7 * POINT];
         line(this.context, points, colour, (this.focus === thing ? 3 : 1.7) * POINT, { dash, alpha });

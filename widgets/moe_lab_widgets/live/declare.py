@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a page asks before a run, of any values: each answer starts the run, and its end judges it.
+
+    Attributes:
+      asks: the question.
+      answers: what may be answered.
+      right: takes the last record (`MarkRecord`), returns the number of the right answer, from 0; NaN where it
+        cannot be told.
+      seen: takes the same, returns what was seen, in words that follow "As you predicted, ".
+    """
+
+    asks: str
+    answers: Sequence[str]
+    right: Callable[[Any], Any]
+    seen: Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
@@ -24,6 +42,7 @@ class LivePage:
       fixed: knobs that the page does not have, with their values.
       missing: what the page lacks, as sentences.
       restricted: pairs of knobs of which the second decides how far the first may go.
+      question: what it asks before a run.
     """
 
     numbers: Mapping[str, tuple[float, float, float]]
@@ -31,6 +50,7 @@ class LivePage:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     missing: Sequence[str] = ()
     restricted: Sequence[tuple[str, str]] = ()
+    question: Question | None = None
 
     @property
     def variants(self) -> list[Mapping[str, Any]]:

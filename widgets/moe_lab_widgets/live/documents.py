@@ -80,12 +80,15 @@ def _about(kind: Any, page: LivePage) -> dict[str, Any]:
         for story in kind.stories
         if _within(values := complete(kind, {**defaults_of(kind), **story.values}), page, told)
     ]
+    sources = next((knob.choices for knob in kind.knobs if knob.name == "source"), ())
+    asked = page.question
     return {
         "name": kind.__name__,
         "title": kind.title,
         "knobs": told,
         "fixed": dict(page.fixed),
-        "defaults": {"": defaults_of(kind)},
+        "defaults": {source: complete(kind, {"source": source}) for source in sources} or {"": defaults_of(kind)},
+        "question": None if asked is None else {"asks": asked.asks, "answers": list(asked.answers)},
         "words": dict(BOTH),
         "rules": [rule for pair in page.restricted if (rule := rule_of(kind, Pair(*pair))) is not None],
         "stories": stories,

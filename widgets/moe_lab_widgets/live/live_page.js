@@ -8,7 +8,8 @@ import { PRODUCT } from "./product.js";
 import { connected } from "./workers.js";
 import { written } from "./written.js";
 
-/** @typedef {{ step: number, ended: boolean, pictures: Record<string, { panels: any[][][], sentence: any }>,
+/** @typedef {{ step: number, ended: boolean,
+ *   pictures: Record<string, { panels: any[][][], sentence: any, right?: number, seen?: any }>,
  *   diverged: Record<string, number[]> }} Drawn */
 
 const ICONS = { play: "M3 1.5v13l11-6.5z", pause: "M3 1.5h3.6v13H3zM9.4 1.5H13v13H9.4z" };
@@ -19,7 +20,7 @@ const TIP = "Point at a cell, a curve or a mark to read it.";
 
 const recorded = find("recorded").textContent;
 /** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number,
- *   missing: string[], diverged: Record<string, string>,
+ *   missing: string[], diverged: Record<string, string>, question: { asks: string, answers: string[] } | null,
  *   stories: { name: string, values: Record<string, any>, see: string }[] }} */
 const lab = JSON.parse(recorded).lab;
 /** The values that this file begins with. @type {Record<string, any>} */
@@ -30,7 +31,10 @@ const view = {
   /** @type {Drawn[]} */
   records: [],
   shown: 0,
-  playing: !CALM,
+  total: 0,
+  playing: !CALM && !lab.question,
+  /** What was predicted, or -1. */
+  answer: -1,
   id: 0,
   story: -1,
   focus: -1,
@@ -62,6 +66,7 @@ function begin() {
   view.records = [];
   view.shown = 0;
   view.failed = "";
+  view.answer = -1;
   view.id += 1;
   tell({
     type: "begin",
@@ -82,7 +87,7 @@ function tellAddress() {
 /** @param {any} message of the session */
 function hear(message) {
   if (message.id !== view.id) return;
-  if (message.type === "begun") view.furniture = message.furniture;
+  if (message.type === "begun") Object.assign(view, { furniture: message.furniture, total: message.total });
   else if (message.type === "failed") {
     view.playing = false;
     view.failed = filled(lab.words.FAILED, { words: message.words });
@@ -141,7 +146,7 @@ function paint() {
     figure.canvas.setAttribute("aria-label", [lab.panels[place].title, ...told].join(". "));
   });
   const sentence = written(picture.sentence);
-  const { steps } = board.values;
+  const { total: steps } = view;
   find("caption").textContent = sentence;
   find("at").textContent = `${now.step} of ${steps}`;
   const expected = Math.ceil(steps / (records[1]?.step || steps));
@@ -154,11 +159,38 @@ function paint() {
   find("play").querySelector("span").textContent = playing ? "Pause" : last.ended ? "Replay" : "Play";
   find("step").disabled = last.ended && isLatest();
   find("pin").disabled = records.length < 2 && !view.pinned;
+  find("question").hidden = !lab.question || playing || last.step > 0;
   const see = last.ended && view.story >= 0 ? lab.stories[view.story].see : "";
-  find("see").textContent = [...view.said, see].filter(Boolean).join(" ");
+  const verdict = last.ended ? judged(last.pictures[name]) : "";
+  find("see").textContent = [...view.said, verdict, see].filter(Boolean).join(" ");
   find("alarm").textContent = view.failed || divergedWords(now);
-  if (!playing && find("told").textContent !== sentence) find("told").textContent = sentence;
+  const aloud = [sentence, verdict].filter(Boolean).join(" ");
+  if (!playing && find("told").textContent !== aloud) find("told").textContent = aloud;
   if (find("numbers").open) fillTables(furniture, picture);
+}
+
+/** What is said of the prediction at the end of a run. @param {{ right?: number, seen?: any }} picture */
+function judged({ right, seen }) {
+  const { words, question } = lab;
+  if (!question || view.answer < 0) return "";
+  if (!Number.isFinite(right)) return words.NOT_JUDGED;
+  const about = { seen: written(seen), answer: question.answers[view.answer] };
+  return filled(words[right === view.answer ? "PREDICTED" : "PREDICTED_ELSE"], about);
+}
+
+/** Asks what will be seen: each answer starts the run, and so does none. */
+function ask() {
+  if (!lab.question) return;
+  find("asked").textContent = lab.question.asks;
+  [...lab.question.answers, lab.words.JUST_RUN].forEach((textContent, answer, all) => {
+    const button = element("button", { type: "button", textContent });
+    button.addEventListener("click", () => {
+      play(true);
+      view.answer = answer < all.length - 1 ? answer : -1;
+      find("play").focus({ preventScroll: true });
+    });
+    find("question").append(button);
+  });
 }
 
 /** Which trials have diverged, in the Lab's words. @param {Drawn} now */
@@ -250,7 +282,7 @@ function step() {
 function tellStory(number) {
   view.story = number;
   view.said = board.put(number < 0 ? board.wanted : { ...lab.stories[number].values });
-  view.playing = true;
+  view.playing = !lab.question;
   begin();
 }
 
@@ -264,7 +296,7 @@ function moved(said, name) {
   }
   view.story = -1;
   find("story").value = "-1";
-  view.playing = !CALM || view.playing;
+  view.playing = lab.question ? view.playing || view.records.some((one) => one.step > 0) : !CALM || view.playing;
   begin();
 }
 
@@ -329,6 +361,7 @@ function open() {
     view.said = said;
     draw();
   });
+  ask();
   tell = connected(hear);
   tell({ type: "load", text: recorded });
   tell({ type: "speed", pause: Number(find("speed").value) });

@@ -87,7 +87,11 @@ const MAKERS = {
   scalar_tensor: fillingWith(0),
   eye({ results: [output] }) {
     const [rows, columns] = output.sizes;
-    const diagonal = { ...output, sizes: [Math.min(rows, columns)], strides: [output.strides[0] + output.strides[1]] };
+    const diagonal = {
+      ...output,
+      sizes: [Math.min(rows, columns)],
+      strides: [output.strides[0] + output.strides[1]],
+    };
     return [this.filled(output, 0), this.filled(diagonal, 1)];
   },
   arange({ given, results: [output], overload }) {

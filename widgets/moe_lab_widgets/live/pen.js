@@ -31,6 +31,9 @@ export const INKS = {
   muted: THEME.muted,
   failure: THEME.failure,
   rule: THEME.rule,
+  axis: THEME.rule,
+  "class 1": THEME.classes[0],
+  "class 2": THEME.classes[1],
 };
 
 /** A row of a table of numbers. @param {Table} table @param {number} row @returns {number[]} */
@@ -81,6 +84,22 @@ export class AxesPen {
     return box.top + box.height * (1 - (value - low) / (high - low));
   }
 
+  /** A place in pixels. @param {number} x @param {number} y @returns {[number, number]} */
+  at(x, y) {
+    return [this.x(x), this.y(y)];
+  }
+
+  /** How strongly an expert is drawn, while one may be followed. @param {number} expert */
+  strength(expert) {
+    return this.focus < 0 || this.focus === expert ? 1 : 0.22;
+  }
+
+  /** Has the pointer find words around a place. @param {number} x @param {number} y @param {number} reach
+   * @param {string} words @param {number} thing */
+  spot(x, y, reach, words, thing) {
+    this.spots.push({ box: { left: x - reach, top: y - reach, width: 2 * reach, height: 2 * reach }, words, thing });
+  }
+
   /** A value as the vertical axis has it. @param {number} value */
   read(value) {
     const percent = (this.scales?.percent ?? "").includes("y");
@@ -123,7 +142,7 @@ export function pointsOf(x, height, pen) {
 
 /** A number as an axis has it. @param {number} value @param {boolean} percent */
 export const tickOf = (value, percent) =>
-  percent ? `${Math.round(100 * value)} %` : String(Number(value.toPrecision(6)));
+  percent ? `${Math.round(100 * value)} %` : String(Number(value.toPrecision(6))).replace("-", "−");
 
 /** @param {number} share */
 export const shadeOf = (share) => THEME.ramp[Math.round(255 * Math.min(Math.max(share, 0.04), 1))];

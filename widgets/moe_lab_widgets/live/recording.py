@@ -136,6 +136,8 @@ def recorded(
         with recorder.program(f"marks{key}"):
             panels = [_lists(panel.marks.draw(now)) for panel in declaration.panels]
             pictures[key] = {"panels": panels, "sentence": declaration.caption.words(now)}
+            if (asked := declaration.page and declaration.page.question) is not None:
+                pictures[key] |= {"right": asked.right(now), "seen": asked.seen(now)}
     place = recorder.place
     encoded = {
         key: {"furniture": _encoded(furniture[key], recorder), **_encoded(pictures[key], recorder)} for key in pictures

@@ -28,7 +28,9 @@ export class Run {
     this.engine = new Engine(recorded, [...kept]);
     this.seed = seed;
     /** Steps after which trials may end, by run. @type {Record<string, number>} */
-    this.epochs = Object.fromEntries(Object.entries(recorded.ends).map(([name, one]) => [name, Math.ceil(one.every)]));
+    this.epochs = Object.fromEntries(
+      Object.entries(recorded.ends).map(([name, one]) => [name, Math.ceil(one.every)]),
+    );
     const epoch = Math.max(1, ...Object.values(this.epochs));
     this.total = Math.ceil(steps / epoch) * epoch;
     this.every = every;

@@ -55,7 +55,7 @@ export class Session {
       Object.keys(run.recorded.pictures).map((key) => [key, drawable(run, run.furniture(key))]),
     );
     this.run = run;
-    this.post({ type: "begun", id, furniture });
+    this.post({ type: "begun", id, furniture, total: run.total });
     this.tell();
   }
 
@@ -91,8 +91,8 @@ export class Session {
     const run = /** @type {Run} */ (this.run);
     const pictures = Object.fromEntries(
       Object.keys(run.recorded.pictures).map((key) => {
-        const { panels, sentence } = run.picture(key);
-        return [key, drawable(run, { panels, sentence })];
+        const { furniture, ...shown } = run.picture(key);
+        return [key, drawable(run, shown)];
       }),
     );
     const diverged = Object.fromEntries(run.names.map((name) => [name, Array.from(run.diverged[name])]));

@@ -30,7 +30,7 @@ POLICY = (
 """What the page may load, which the browser enforces: only what stands in it."""
 
 
-FILES = {declared.ALIGNMENT: "alignment.html", declared.PHASES: "phase.html"}
+FILES = {declared.PHASES: "phase.html"}
 """The HTML of the pages by the names of their Labs; it names its style and its first module."""
 
 _IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"\./(\w+)\.js";[ \t]*\n', re.MULTILINE)

@@ -14,7 +14,7 @@ from moe_lab.datasets import digits
 from moe_lab.patch_routing import DigitTask, JointMoE, PatchRun, PatternTask, SeparateMoE
 from moe_lab.patch_routing.data import ROLES
 from moe_lab.patch_routing.digits import TEST_EVERY
-from moe_lab_widgets.playground.declared import ALIGNMENT, PHASES, complete, kind_of
+from moe_lab_widgets.playground.declared import PHASES, kind_of
 
 
 def modules() -> dict[str, str]:
@@ -25,14 +25,11 @@ def modules() -> dict[str, str]:
 
 def library() -> dict[str, Any]:
     """Returns the numbers of the library that the engine needs, as `LIBRARY` holds them."""
-    alignment, phases = kind_of(ALIGNMENT), kind_of(PHASES)
-    home = importlib.import_module(phases.__module__)
-    mixture = alignment.declaration.runs(complete(alignment, {"source": "digits"}))["joint"]
+    home = importlib.import_module(kind_of(PHASES).__module__)
     digit_task, pattern_task, separate = DigitTask(), PatternTask(), SeparateMoE()
     return {
         "roles": {role: place for place, role in enumerate(ROLES)},
         "batch": JointMoE().batch_size,
-        "testSamples": mixture.test_samples,
         "digits": {
             "pair": digit_task.digits,
             "rate": digit_task.learning_rate,

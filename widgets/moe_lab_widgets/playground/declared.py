@@ -28,24 +28,21 @@ from typing import Any
 from moe_lab import registry
 from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.maps import ENOUGH
-from moe_lab_widgets.drawing.trials import BANDS, MOST_LINES, SPREAD_WORDS
+from moe_lab_widgets.drawing.trials import SPREAD_WORDS
 from moe_lab_widgets.engine.board import SEED_TIP, KnobBoard
 from moe_lab_widgets.engine.callbacks import OwnMoves
-from moe_lab_widgets.engine.declaration import MOST_NAMED
 from moe_lab_widgets.engine.knobs import LabKnob, readout_format
 from moe_lab_widgets.engine.mnist import MNIST
 from moe_lab_widgets.engine.story import Story
 from moe_lab_widgets.playground.texts import BOTH, OWN
 
-ALIGNMENT, PHASES = "RouterAlignmentLab", "PhaseTransitionLab"
-LABS = (ALIGNMENT, PHASES)
-"""The Labs that have a page."""
+PHASES = "PhaseTransitionLab"
 SHAPES = {"o": "circle", "s": "square", "^": "up", "D": "diamond", "v": "down", "p": "5", "h": "6", "8": "8"}
 """What a page calls the theme's markers; a number is that of the corners."""
 Values = Mapping[str, Any]
 
 
-def module(labs: Sequence[str] = LABS, links: Sequence[Mapping[str, str]] = ()) -> str:
+def module(labs: Sequence[str] = (PHASES,), links: Sequence[Mapping[str, str]] = ()) -> str:
     """Returns `declared.js`.
 
     Args:
@@ -55,7 +52,7 @@ def module(labs: Sequence[str] = LABS, links: Sequence[Mapping[str, str]] = ()) 
     return f"export const DECLARED = {json.dumps(declared(labs, links), ensure_ascii=False, separators=(',', ':'))};\n"
 
 
-def declared(labs: Sequence[str] = LABS, links: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
+def declared(labs: Sequence[str] = (PHASES,), links: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
     """Returns what `declared.js` holds."""
     return {"labs": {name: lab_of(name) for name in labs}, "theme": colours(), "links": [dict(link) for link in links]}
 
@@ -72,7 +69,6 @@ def lab_of(name: str) -> dict[str, Any]:
     kind = kind_of(name)
     home = importlib.import_module(kind.__module__)
     sources = next(knob.choices for knob in kind.knobs if knob.name == "source")
-    own = _of_alignment(home) if name == ALIGNMENT else _of_phases(home)
     return {
         "name": name,
         "title": kind.title,
@@ -86,33 +82,13 @@ def lab_of(name: str) -> dict[str, Any]:
         ],
         "words": {**home.WORDS, "SPREAD": SPREAD_WORDS, **BOTH, **OWN[name]},
         "tip_seed": SEED_TIP,
-        **own,
+        **_of_phases(home),
     }
 
 
 def _story(kind: Any, story: Story) -> dict[str, Any]:
     values = complete(kind, {**_defaults(kind), **story.values})
     return {"name": story.name, "values": values, "see": story.what_to_see}
-
-
-def _of_alignment(home: Any) -> dict[str, Any]:
-    """Returns what the caption and the panels of the router-alignment Lab depend on."""
-    digits = home.digits_of({**_defaults(home.RouterAlignmentLab), "source": "digits"})
-    sources = {source: complete(home.RouterAlignmentLab, {"source": source}) for source in ("digits", "synthetic")}
-    return {
-        "names": {
-            "digits": [home.WORDS["DIGIT"].format(digit=digit) for digit in digits],
-            "synthetic": list(theme.CLASS_NAMES),
-        },
-        "patterns": {source: home.patterns(values) for source, values in sources.items()},
-        "models": {"mixture": home.NAMES["joint"], "cnn": home.NAMES["cnn"]},
-        "numbers": {
-            **{name: getattr(home, name) for name in ("SHOWN", "POINTS_AT", "COVERED", "RARE", "HIGH", "SMALLEST_BAR")},
-            "MOST_LINES": MOST_LINES,
-            "MOST_NAMED": MOST_NAMED,
-            "BANDS": BANDS,
-        },
-    }
 
 
 def _of_phases(home: Any) -> dict[str, Any]:

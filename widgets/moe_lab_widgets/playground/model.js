@@ -357,21 +357,3 @@ function* blocks(model, samples) {
     yield { block, ...lossOf(model.room.f, samples, block) };
   }
 }
-
-/** `evaluate` of a CNN where samples share their patches: what it makes of a patch is computed once.
- * @param {FixedMoE} cnn @param {Samples} samples */
-export function evaluateByPatch(cnn, samples) {
-  const { count, n, index } = samples;
-  const used = Array.from(new Set(index));
-  const alone = { ...samples, count: used.length, n: 1, index: Int32Array.from(used) };
-  const single = FixedMoE.cnn(cnn.start, [alone]);
-  const values = new Map();
-  for (let begin = 0; begin < used.length; begin += AT_ONCE) {
-    const block = used.slice(begin, begin + AT_ONCE).map((_, place) => begin + place);
-    single.forward(alone, block);
-    for (const [place, patch] of block.entries()) values.set(used[patch], single.room.f[place]);
-  }
-  const f = new Float64Array(count);
-  index.forEach((row, patch) => (f[Math.floor(patch / n)] += values.get(row) / n));
-  return lossOf(f, samples, f.map((_, sample) => sample)).wrong / count;
-}

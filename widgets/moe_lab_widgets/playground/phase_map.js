@@ -1,7 +1,6 @@
 /** The l x N map while it fills: its numbers, and the Lab's sentences on them. */
 import { DECLARED } from "./declared.js";
-import { filled, median } from "./plain.js";
-import { joined, percentOf } from "./words.js";
+import { filled, joined, median, percentOf } from "./plain.js";
 
 /** @typedef {{[knob: string]: any}} Values */
 /** @typedef {{samples: number, trial: number, kept: number, accuracy: number, coverage: number}} Trained */

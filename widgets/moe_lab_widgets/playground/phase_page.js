@@ -2,7 +2,7 @@
 import { Board, CALM, element, find, fromAddress, openPage, toAddress, toPython } from "./controls.js";
 import { PHASE, PhaseMap, judged, phaseCaption, rangeWords, rangesOf, say } from "./phase_map.js";
 import { cellAt, drawCovered, drawMap, drawNeeded } from "./phase_picture.js";
-import { percent, percentOf } from "./words.js";
+import { percent, percentOf } from "./plain.js";
 import { connected } from "./workers.js";
 
 /** @typedef {import("./phase_picture.js").Spot} Spot */

@@ -15,26 +15,15 @@ BOTH: Mapping[str, str] = {
     "LACKS_MIXTURE": "This page has no mixture of your own. It trains the library's.",
     "FAILED": "Training has stopped, because something failed in this page: {words}. Reload the page, or change a "
     "setting to try again.",
+    "JUST_RUN": "Just run it",
+    "PREDICTED": "As you predicted, {seen}.",
+    "PREDICTED_ELSE": "You predicted: {answer}. But {seen}.",
+    "NOT_JUDGED": "The prediction cannot be judged, because a model's loss became infinite in every trial.",
     "SAME": "The page draws the library's random numbers, so every training is the library's training.",
 }
 """Texts of both pages; Labs say the same of what is typed."""
 
 OWN: Mapping[str, Mapping[str, str]] = {
-    "RouterAlignmentLab": {
-        "QUESTION": "Predict before you run: at the end, which model will be right more often?",
-        "ANSWER_MIXTURE": "the mixture",
-        "ANSWER_CNN": "the CNN",
-        "ANSWER_SAME": "about the same (within 2 points)",
-        "RESULT_MIXTURE": "the mixture is right more often",
-        "RESULT_CNN": "the CNN is right more often",
-        "RESULT_SAME": "both are right about as often",
-        "SEEN_RIGHT": "As you predicted, {result}: {mixture} of the test samples against the CNN's {cnn}.",
-        "SEEN_WRONG": "You predicted that {prediction}, but {result}: {mixture} of the test samples against the CNN's "
-        "{cnn}.",
-        "SEEN_NEITHER": "The prediction cannot be judged, because a model's loss became infinite in every trial.",
-        "WORK": "multiplications of training so far",
-        "WORK_NOTE": "A mixture computes only the patches that its experts keep.",
-    },
     "PhaseTransitionLab": {
         "QUESTION": "Before it runs: at which l will the fewest samples be enough?",
         "ONE": "l = {first}",

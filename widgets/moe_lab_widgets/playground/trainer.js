@@ -1,10 +1,8 @@
 /** Trials in training: `moe_lab.patch_routing.training`. */
 import { LIBRARY } from "./library.js";
-import { FixedMoE, JointMoE, evaluate, evaluateByPatch, untilWrong } from "./model.js";
+import { FixedMoE, JointMoE, evaluate, untilWrong } from "./model.js";
 import { Stream } from "./streams.js";
 
-/** @typedef {import("./tasks.js").Values} Values */
-/** @typedef {import("./tasks.js").Task} Task */
 /** @typedef {import("./tasks.js").Samples} Samples */
 /** @typedef {{accuracy: number, coverage: Float64Array, cosines: Float64Array, example: Uint8Array}} Measured
  * of a mixture: by expert and class; `example` says which patches of the two examples experts keep */
@@ -97,103 +95,4 @@ export function measure(model, test, signals) {
     return product / Math.max(Math.hypot(...router), 1e-30);
   });
   return { accuracy: 1 - wrong, coverage, cosines, example };
-}
-
-/** A trial of the alignment page: a mixture and a CNN on the same samples. */
-export class Trial {
-  /** @param {Task} task @param {Values} values @param {number} number @param {number} epochs */
-  constructor(task, values, number, epochs) {
-    const { seed, samples, experts, patches_per_expert: kept, neurons: m } = values;
-    const { dimension: d, patches: n, rate } = task;
-    const train = task.sample(samples, number, seed, "train");
-    this.test = task.sample(LIBRARY.testSamples, number, seed, "test");
-    this.signals = task.signals();
-    this.order = new Order(seed, number, samples);
-    this.joint = new JointMoE(startOf(seed, number, m, d), routersOf(seed, number, experts, n, d), kept);
-    this.alone = FixedMoE.cnn(startOf(seed, number, m, d), [train, this.test]);
-    this.mixture = new Learner(this.joint, train, rate, epochs);
-    this.cnn = new Learner(this.alone, train, rate, epochs);
-    this.shown = { mixture: -1, cnn: -1 }; // steps at which the measures below were taken
-    this.measured = this.lost();
-    this.accuracy = NaN; // of the CNN
-    this.measure();
-    this.first = this.measured.cosines;
-  }
-
-  step() {
-    const chosen = this.order.next();
-    this.mixture.step(chosen);
-    this.cnn.step(chosen);
-  }
-
-  /** Evaluates both models, unless they have ended since and are measured. */
-  measure() {
-    const { mixture, cnn, shown, test, joint, alone } = this;
-    if (shown.mixture !== mixture.steps) {
-      this.measured = mixture.diverged ? this.lost() : measure(joint, test, this.signals);
-      shown.mixture = mixture.steps;
-    }
-    if (shown.cnn !== cnn.steps) {
-      const wrong = test.shared ? evaluateByPatch(alone, test) : evaluate(alone, test).wrong;
-      this.accuracy = cnn.diverged ? NaN : 1 - wrong;
-      shown.cnn = cnn.steps;
-    }
-  }
-
-  /** What is measured of a mixture whose loss is no longer finite. @returns {Measured} */
-  lost() {
-    const { experts } = this.joint;
-    const nothing = new Float64Array(2 * experts).fill(NaN);
-    const example = new Uint8Array(2 * experts * this.test.n);
-    return { accuracy: NaN, coverage: nothing, cosines: nothing, example };
-  }
-
-  /** The largest change of a cosine since the start. */
-  get moved() {
-    const changes = this.measured.cosines.map((cosine, place) => Math.abs(cosine - this.first[place]));
-    return Math.max(0, ...changes.filter((change) => !Number.isNaN(change)));
-  }
-
-  get ended() {
-    return this.mixture.ended && this.cnn.ended;
-  }
-}
-
-/** All trials of a setting, step by step. */
-export class Training {
-  /** @param {Task} task @param {Values} values */
-  constructor(task, values) {
-    const epoch = Math.ceil(values.samples / LIBRARY.batch);
-    const epochs = Math.max(1, Math.ceil(values.steps / epoch));
-    this.total = epochs * epoch;
-    this.step = 0;
-    this.trials = Array.from({ length: values.trials }, (_, number) => new Trial(task, values, number, epochs));
-  }
-
-  advance() {
-    this.step += 1;
-    for (const trial of this.trials) trial.step();
-  }
-
-  get ended() {
-    return this.trials.every((trial) => trial.ended);
-  }
-
-  /** What the page draws: of all trials accuracy and cosines, of the first also coverage and the examples. */
-  record() {
-    const { trials, step, total, ended } = this;
-    for (const trial of trials) trial.measure();
-    const [{ measured: { coverage, example } }] = trials;
-    /** @param {"mixture" | "cnn"} model */
-    const work = (model) => trials.reduce((sum, trial) => sum + trial[model].model.work, 0);
-    return {
-      step, total, ended, coverage, example,
-      mixture: Float64Array.from(trials, ({ measured }) => measured.accuracy),
-      cnn: Float64Array.from(trials, ({ accuracy }) => accuracy),
-      cosines: trials.map(({ measured }) => measured.cosines),
-      best: trials.map(({ measured }) => bestCoverage(measured.coverage)),
-      moved: Math.max(...trials.map(({ moved }) => moved)),
-      work: { mixture: work("mixture"), cnn: work("cnn") },
-    };
-  }
 }

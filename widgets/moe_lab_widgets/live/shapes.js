@@ -1,0 +1,98 @@
+/** Marks of single experts and points, and outlines. */
+
+import { THEME, area, head, line, mark, pushedApart } from "./drawing.js";
+import { INKS, POINT } from "./pen.js";
+import { upTo } from "./plain.js";
+import { tileTable, tiles } from "./tiles.js";
+
+/** @typedef {import("./pen.js").AxesPen} AxesPen */
+/** @typedef {import("./pen.js").Table} Table */
+
+/** The colours of a class, from strong to weak. @type {Record<string, { strong: string, pale: string, tint: string }>} */
+const CLASSES = Object.fromEntries(
+  [0, 1].map((side) => [
+    `class ${side + 1}`,
+    { strong: THEME.classes[side], pale: THEME.pale[side], tint: THEME.tint[side] },
+  ]),
+);
+
+/** @type {Record<string, (this: AxesPen, one: any) => void>} */
+export const SHAPES = {
+  Tiles: tiles,
+  TileTable: tileTable,
+  Outline({ x, y, style, filled }) {
+    const points = pointsAt(this, x, y);
+    if (filled) area(this.context, points, CLASSES[style].tint);
+    else line(this.context, points, INKS[style], POINT);
+  },
+  Points({ x, y, style, shape, name, most }) {
+    const { context } = this;
+    const star = shape === "star";
+    pointsAt(this, x, y)
+      .slice(0, Math.min(Number(most ?? Infinity), x.data.length))
+      .forEach(([across, down]) => {
+        context.globalAlpha = star ? 1 : 0.75;
+        mark(context, star ? "star" : "circle", across, down, star ? 10 : 1.9, INKS[style], star ? 1 : 0);
+        if (name) this.spot(across, down, 4, name, -1);
+      });
+    context.globalAlpha = 1;
+  },
+  Ways({ x, y, latest, width, size, apart, name }) {
+    const { context } = this;
+    const [rows, experts] = x.sizes;
+    const known = upTo(rows).filter((row) =>
+      upTo(experts).every((one) => Number.isFinite(x.data[row * experts + one] + y.data[row * experts + one])),
+    );
+    if (!known.length) return;
+    const shown = known.slice(-Math.min(known.length, Number(latest)));
+    const ways = upTo(experts).map((one) =>
+      shown.map((row) => this.at(x.data[row * experts + one], y.data[row * experts + one])),
+    );
+    ways.forEach((way, one) => {
+      context.globalAlpha = this.strength(one);
+      line(context, way, THEME.experts[one % THEME.experts.length].colour, width * POINT);
+    });
+    const gap = Math.abs(this.x(apart) - this.x(0));
+    pushedApart(
+      ways.map((way) => way[way.length - 1]),
+      gap,
+    ).forEach(([across, down], one) => {
+      context.globalAlpha = this.strength(one);
+      head(context, one, across, down, (size * POINT) / 2.1);
+      this.spot(across, down, 10, name.replace("{}", String(one + 1)), one);
+    });
+    context.globalAlpha = 1;
+  },
+  Heads({ count, y, size, down }) {
+    upTo(Math.round(count)).forEach((one) => {
+      this.context.globalAlpha = this.strength(one);
+      head(this.context, one, this.x(one), this.y(y) + (down ?? 0), (size * POINT) / 2.1);
+    });
+    this.context.globalAlpha = 1;
+  },
+  Bars({ heights, strong, styles, names, least }) {
+    const { context } = this;
+    const [experts, parts] = heights.sizes;
+    const wide = Math.abs(this.x(0.34) - this.x(0));
+    const foot = this.y(0);
+    for (const one of upTo(experts)) {
+      context.globalAlpha = this.strength(one);
+      for (const part of upTo(parts)) {
+        const place = one * parts + part;
+        const height = heights.data[place];
+        const colours = CLASSES[styles[part]];
+        const left = this.x(one + 0.36 * (part - (parts - 1) / 2)) - wide / 2;
+        const top = this.y(Math.max(height, least ?? 0));
+        context.fillStyle = strong.data[place] ? colours.strong : colours.pale;
+        context.fillRect(left, top, wide, foot - top);
+        const words = `${names[part].replace("{}", String(one + 1))}: ${this.read(height)}`;
+        const box = { left, top: Math.min(top, foot - 8), width: wide, height: Math.max(foot - top, 8) };
+        this.spots.push({ box, words, thing: one });
+      }
+    }
+    context.globalAlpha = 1;
+  },
+};
+
+/** @param {AxesPen} pen @param {Table} x @param {Table} y @returns {[number, number][]} */
+const pointsAt = (pen, x, y) => Array.from(x.data, (across, place) => pen.at(across, y.data[place]));
