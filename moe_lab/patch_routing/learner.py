@@ -257,7 +257,7 @@ class PatchLearner(training.Learner):
         self.active &= ~ends
         self.rules.learning_rate.mul_(self.active[:, None, None])
 
-    def _ending(self, last: Bool[Tensor, " T"]) -> tuple[Bool[Tensor, " T"], Float[Tensor, "2 T"], Float[Tensor, " T"]]:
+    def _ending(self, last: Bool[Tensor, "*T"]) -> tuple[Bool[Tensor, " T"], Float[Tensor, "2 T"], Float[Tensor, " T"]]:
         """Returns which rows end that have completed an epoch, and the exact errors and losses of those that have.
 
         Args:

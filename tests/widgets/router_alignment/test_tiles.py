@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from moe_lab_widgets.labs.router_alignment_tiles import Tiles, arrange, digit_faces, enlarge, pattern_faces
 
 from moe_lab.drawing import theme
-from moe_lab_widgets.labs.router_alignment_tiles import Tiles, arrange, digit_faces, enlarge, pattern_faces
 
 WIDTH, HEIGHT = 416, 148
 """Of the room for a class in the Lab's picture."""

@@ -269,6 +269,7 @@ QUESTION = Question(
     seen,
 )
 
+_SYNTHETIC, _IMITATED = {"knob": "source", "is": [SYNTHETIC]}, {"knob": "distractors", "not": [0]}
 LIVE = LivePage(
     numbers={
         "patches": (6, 8, 11), "patches_per_expert": (3, 4, 5), "experts": (4, 6, 8), "samples": (60, 100, 140),
@@ -285,8 +286,11 @@ LIVE = LivePage(
     missing=("MNIST and mixtures of one's own need Python.",),
     question=QUESTION,
     restricted=(
-        ("experts", "neurons"), ("patches_per_expert", "patches"), ("distractors", "patches"), ("gap", "delta_r"),
-        ("gap", "delta_d"),
+        ("experts", "neurons"),
+        ("patches_per_expert", "patches"),
+        ("distractors", "patches", (_SYNTHETIC,)),
+        ("gap", "delta_r", (_SYNTHETIC, _IMITATED)),
+        ("gap", "delta_d", (_SYNTHETIC, _IMITATED)),
     ),
 )  # fmt: skip
 """How the Lab is recorded for a page."""

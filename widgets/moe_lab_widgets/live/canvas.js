@@ -16,7 +16,7 @@ import {
   tickOf,
 } from "./pen.js";
 import { median } from "./plain.js";
-import { SHAPES } from "./shapes.js";
+import { OF_EXPERTS } from "./shapes.js";
 import { written } from "./written.js";
 
 /** @typedef {{ title: string, width: number, margins: number[], rows: number[], columns: number, gap: number }} Panel */
@@ -43,7 +43,7 @@ export function drawPanel(canvas, panel, furniture, marks, pinned, focus, scale)
   boxesOf(panel, width / scale).forEach((box, place) => {
     axes.turnTo(box);
     for (const one of [...(furniture[place] ?? []), ...(marks[place] ?? [])]) {
-      const drawn = MARKS[one.mark] ?? SHAPES[one.mark];
+      const drawn = MARKS[one.mark] ?? OF_EXPERTS[one.mark];
       if (!drawn) throw new Error(`a page cannot draw ${one.mark}`);
       drawn.call(axes, one);
     }

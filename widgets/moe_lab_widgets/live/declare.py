@@ -41,7 +41,8 @@ class LivePage:
       choices: choices by knob, of which any go together, or those that do.
       fixed: knobs that the page does not have, with their values.
       missing: what the page lacks, as sentences.
-      restricted: pairs of knobs of which the second decides how far the first may go.
+      restricted: pairs of knobs of which the second decides how far the first may go, and the conditions under which it
+        does, if there are any: {"knob": name, "is": values} or {"knob": name, "not": values}.
       question: what it asks before a run.
     """
 
@@ -49,7 +50,7 @@ class LivePage:
     choices: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     missing: Sequence[str] = ()
-    restricted: Sequence[tuple[str, str]] = ()
+    restricted: Sequence[tuple[Any, ...]] = ()
     question: Question | None = None
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 
 from moe_lab.core.errors import InputError
 from moe_lab_widgets.engine.board import SEED_TIP
+from moe_lab_widgets.engine.declaration import MOST_NAMED
 from moe_lab_widgets.live.declare import LivePage
 from moe_lab_widgets.live.recording import recorded
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
@@ -94,6 +95,7 @@ def _about(kind: Any, page: LivePage) -> dict[str, Any]:
         "stories": stories,
         "panels": [_panel(panel) for panel in declaration.panels],
         "records": declaration.records,
+        "most_named": MOST_NAMED,
         "missing": list(page.missing),
         "tip_seed": SEED_TIP,
         "diverged": {name: declaration.diverged(name, "{trials}") if callable(declaration.diverged)

@@ -2,7 +2,7 @@
 
 import { drawPanel } from "./canvas.js";
 import { Board, CALM, element, find, fromAddress, needed, openPage, toAddress, toPython } from "./controls.js";
-import { namesOf } from "./pen.js";
+import { tablesOf } from "./numbers.js";
 import { filled } from "./plain.js";
 import { PRODUCT } from "./product.js";
 import { connected } from "./workers.js";
@@ -20,6 +20,7 @@ const TIP = "Point at a cell, a curve or a mark to read it.";
 
 const recorded = find("recorded").textContent;
 /** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number,
+ *   most_named: number,
  *   missing: string[], diverged: Record<string, string>, question: { asks: string, answers: string[] } | null,
  *   stories: { name: string, values: Record<string, any>, see: string }[] }} */
 const lab = JSON.parse(recorded).lab;
@@ -166,7 +167,7 @@ function paint() {
   find("alarm").textContent = view.failed || divergedWords(now);
   const aloud = [sentence, verdict].filter(Boolean).join(" ");
   if (!playing && find("told").textContent !== aloud) find("told").textContent = aloud;
-  if (find("numbers").open) fillTables(furniture, picture);
+  if (find("numbers").open) find("tables").replaceChildren(...tablesOf(lab.panels, furniture, picture));
 }
 
 /** What is said of the prediction at the end of a run. @param {{ right?: number, seen?: any }} picture */
@@ -199,61 +200,12 @@ function divergedWords(now) {
     .map(([run, which]) => {
       const numbers = which.flatMap((lost, trial) => (lost ? [trial + 1] : []));
       if (!numbers.length) return "";
-      return lab.diverged[run].replace("{trials}", `trial${numbers.length > 1 ? "s" : ""} ${numbers.join(", ")}`);
+      const named = `trial${numbers.length > 1 ? "s" : ""} ${numbers.join(", ")}`;
+      const trials = numbers.length > lab.most_named ? `${numbers.length} of ${which.length} trials` : named;
+      return lab.diverged[run].replace("{trials}", trials);
     })
     .filter(Boolean)
     .join(" ");
-}
-
-/** Writes every table of cells, and the ends of curves, as tables of words. @param {any[]} furniture @param {any} picture */
-function fillTables(furniture, picture) {
-  const made = lab.panels.flatMap((panel, place) =>
-    picture.panels[place].flatMap((/** @type {any[]} */ marks, /** @type {number} */ own) => {
-      const table = furniture[place].axes[own].find((/** @type {any} */ one) => one.mark === "Table");
-      const title = furniture[place].axes[own].find(
-        (/** @type {any} */ one) => one.mark === "Title" || one.mark === "Note",
-      );
-      const name = [panel.title, written(title?.words)].filter(Boolean).join(", ");
-      return marks.flatMap((one) => {
-        if (one.mark === "Cells") return [tableOf(name, table, one)];
-        if (one.mark === "Ends") return [listOf(name, one)];
-        return [];
-      });
-    }),
-  );
-  find("tables").replaceChildren(...made);
-}
-
-/** @param {string} name @param {any} table @param {any} cells */
-function tableOf(name, table, cells) {
-  const [rows, columns] = cells.numbers.sizes;
-  const heads = table.heads ? table.heads.map(written) : namesOf(table.columns, columns);
-  const made = element("table");
-  made.append(element("caption", { textContent: name }));
-  const head = made.createTHead().insertRow();
-  head.append(
-    element("td"),
-    ...heads.map((/** @type {string} */ words) => element("th", { scope: "col", textContent: words })),
-  );
-  const body = made.createTBody();
-  namesOf(table.rows, rows).forEach((words, row) => {
-    const line = body.insertRow();
-    line.append(element("th", { scope: "row", textContent: words }));
-    for (let column = 0; column < columns; column++) {
-      const numbers = [cells.numbers.data[row * columns + column]];
-      line.insertCell().textContent = written({ text: cells.forms[column % cells.forms.length], numbers });
-    }
-  });
-  return made;
-}
-
-/** @param {string} name @param {any} ends */
-function listOf(name, ends) {
-  const made = element("table");
-  made.append(element("caption", { textContent: name }));
-  const row = made.createTBody().insertRow();
-  for (const words of ends.words) row.insertCell().textContent = written(words).replace("\n", " ");
-  return made;
 }
 
 // ---- what a visitor does ----

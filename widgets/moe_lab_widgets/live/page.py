@@ -47,7 +47,7 @@ def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = N
     html = bundle.assembled("live.html", modules(links), ("session", "Session"), POLICY, links)
     words = {
         "title": escape(kind.title),
-        "about": escape(" ".join((kind.__doc__ or kind.title).split())),
+        "about": escape(" ".join((kind.__doc__ or kind.title).partition("\n\n")[0].split())),
         "source": escape(f"Made by moe_lab {moe_lab.__version__}. The picture is that of {lab} in the notebooks."),
         "start": _in_html(in_json(start)),
         "recorded": _in_html(documents.document(kind)),

@@ -9,7 +9,7 @@ import { tileTable, tiles } from "./tiles.js";
 /** @typedef {import("./pen.js").Table} Table */
 
 /** The colours of a class, from strong to weak. @type {Record<string, { strong: string, pale: string, tint: string }>} */
-const CLASSES = Object.fromEntries(
+const CLASS_COLOURS = Object.fromEntries(
   [0, 1].map((side) => [
     `class ${side + 1}`,
     { strong: THEME.classes[side], pale: THEME.pale[side], tint: THEME.tint[side] },
@@ -17,12 +17,12 @@ const CLASSES = Object.fromEntries(
 );
 
 /** @type {Record<string, (this: AxesPen, one: any) => void>} */
-export const SHAPES = {
+export const OF_EXPERTS = {
   Tiles: tiles,
   TileTable: tileTable,
   Outline({ x, y, style, filled }) {
     const points = pointsAt(this, x, y);
-    if (filled) area(this.context, points, CLASSES[style].tint);
+    if (filled) area(this.context, points, CLASS_COLOURS[style].tint);
     else line(this.context, points, INKS[style], POINT);
   },
   Points({ x, y, style, shape, name, most }) {
@@ -80,7 +80,7 @@ export const SHAPES = {
       for (const part of upTo(parts)) {
         const place = one * parts + part;
         const height = heights.data[place];
-        const colours = CLASSES[styles[part]];
+        const colours = CLASS_COLOURS[styles[part]];
         const left = this.x(one + 0.36 * (part - (parts - 1) / 2)) - wide / 2;
         const top = this.y(Math.max(height, least ?? 0));
         context.fillStyle = strong.data[place] ? colours.strong : colours.pale;

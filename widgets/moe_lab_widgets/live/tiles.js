@@ -54,7 +54,7 @@ export function tileTable(one) {
   this.write(one.title.text, box.left - 22, box.top - 14, title);
   for (const expert of upTo(experts)) {
     context.globalAlpha = this.strength(expert);
-    head(context, expert, box.left - 16, middle(expert), layout.band > 24 ? 8.5 : Math.max(4.5, 0.36 * layout.band));
+    head(context, expert, box.left - 16, middle(expert), layout.band > 24 ? 9.3 : Math.max(4.5, 0.36 * layout.band));
   }
   context.globalAlpha = 1;
 }

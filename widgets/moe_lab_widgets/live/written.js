@@ -14,13 +14,13 @@ export function written(words) {
     words.when !== undefined && words.when !== null && !Number(words.when)
       ? written(words.instead)
       : (words.text ?? "").replace(FORM, (_, comma, digits, kind) =>
-          kind ? formatted(Number(numbers[place++]), comma, Number(digits), kind) : namesOf(numbers[place++]),
+          kind ? formatted(Number(numbers[place++]), comma, Number(digits), kind) : trueNames(numbers[place++]),
         );
   return said + written(words.then);
 }
 
 /** The numbers of things that are true, from 1: "1, 2 and 4". @param {Value} which */
-function namesOf(which) {
+function trueNames(which) {
   const truths = typeof which === "object" ? Array.from(which.data) : [Number(which)];
   const names = truths.flatMap((one, place) => (one ? [String(place + 1)] : []));
   return [names.slice(0, -1).join(", "), names[names.length - 1]].filter(Boolean).join(" and ");

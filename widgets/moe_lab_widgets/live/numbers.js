@@ -1,0 +1,90 @@
+/** The numbers of a picture as tables of words. */
+
+import { element } from "./controls.js";
+import { namesOf } from "./pen.js";
+import { written } from "./written.js";
+
+/** The tables of cells, bars, ways, and of the ends of curves, of all panels.
+ * @param {{ title: string }[]} panels @param {any} furniture @param {any} picture */
+export function tablesOf(panels, furniture, picture) {
+  return panels.flatMap((panel, place) =>
+    picture.panels[place].flatMap((/** @type {any[]} */ marks, /** @type {number} */ own) => {
+      const table = furniture[place].axes[own].find((/** @type {any} */ one) => one.mark === "Table");
+      const title = furniture[place].axes[own].find(
+        (/** @type {any} */ one) => one.mark === "Title" || one.mark === "Note",
+      );
+      const name = [panel.title, written(title?.words)].filter(Boolean).join(", ");
+      return marks.flatMap((one) => {
+        if (one.mark === "Cells") return [tableOf(name, table, one)];
+        if (one.mark === "Ends") return [listOf(name, one)];
+        if (one.mark === "Bars") return [barsOf(name, one)];
+        if (one.mark === "Ways") return [placesOf(name, furniture[place].axes[own], one)];
+        return [];
+      });
+    }),
+  );
+}
+
+/** @param {string} name @param {any} table @param {any} cells */
+function tableOf(name, table, cells) {
+  const [rows, columns] = cells.numbers.sizes;
+  const heads = table.heads ? table.heads.map(written) : namesOf(table.columns, columns);
+  const lines = namesOf(table.rows, rows).map((_, row) =>
+    heads.map((/** @type {string} */ _head, /** @type {number} */ column) => {
+      const numbers = [cells.numbers.data[row * columns + column]];
+      return written({ text: cells.forms[column % cells.forms.length], numbers });
+    }),
+  );
+  return gridOf(name, namesOf(table.rows, rows), heads, lines);
+}
+
+/** The heights of bars, a row for each expert. @param {string} name @param {any} bars */
+function barsOf(name, { heights, names }) {
+  const [experts, parts] = heights.sizes;
+  const rows = namesOf("expert {}", experts);
+  const heads = names.map((/** @type {string} */ words) => words.replace("expert {}: ", ""));
+  const lines = rows.map((_, row) =>
+    heads.map((/** @type {string} */ _head, /** @type {number} */ part) =>
+      written({ text: "{:.0%}", numbers: [heights.data[row * parts + part]] }),
+    ),
+  );
+  return gridOf(name, rows, heads, lines);
+}
+
+/** Where experts are now, along both axes. @param {string} name @param {any[]} axes @param {any} ways */
+function placesOf(name, axes, { x, y }) {
+  const scales = axes.find((one) => one.mark === "Scales");
+  const [, experts] = x.sizes;
+  let last = x.data.length / experts - 1;
+  while (last > 0 && !Number.isFinite(x.data[last * experts])) last -= 1;
+  const rows = namesOf("expert {}", experts);
+  const lines = rows.map((_, expert) =>
+    [x, y].map((one) => written({ text: "{:.2f}", numbers: [one.data[last * experts + expert]] }).replace("-", "−")),
+  );
+  return gridOf(name, rows, [scales.x_reads, scales.y_reads], lines);
+}
+
+/** A table of words with names. @param {string} name @param {string[]} rows @param {string[]} heads
+ * @param {string[][]} lines */
+function gridOf(name, rows, heads, lines) {
+  const made = element("table");
+  made.append(element("caption", { textContent: name }));
+  const head = made.createTHead().insertRow();
+  head.append(element("td"), ...heads.map((textContent) => element("th", { scope: "col", textContent })));
+  const body = made.createTBody();
+  rows.forEach((textContent, row) => {
+    const line = body.insertRow();
+    line.append(element("th", { scope: "row", textContent }));
+    for (const words of lines[row]) line.insertCell().textContent = words;
+  });
+  return made;
+}
+
+/** @param {string} name @param {any} ends */
+function listOf(name, ends) {
+  const made = element("table");
+  made.append(element("caption", { textContent: name }));
+  const row = made.createTBody().insertRow();
+  for (const words of ends.words) row.insertCell().textContent = written(words).replace("\n", " ");
+  return made;
+}
