@@ -157,10 +157,11 @@ class SeparateLearner(_FixedLearner):
         self.source = setting.tensor(source.reshape(-1))
         trials = {int(group): int(trial) for group, trial in zip(rows.group, rows.trial, strict=True)}
         self.routers = self._trained([(trials[int(group)], int(group), int(count)) for group, count in pairs])
-        most, groups = int(rows.patches_per_expert.max()), setting.tensor(pairs[:, 0])
+        most, own_groups = int(rows.patches_per_expert.max()), pairs[:, 0].tolist()
+        groups = setting.tensor(pairs[:, 0])
         self.tables = {}
         for name, data in (("train", train), ("test", test)):
-            order = self._order(data, groups)
+            order = self._order(data, own_groups)
             places = order[..., :most]
             chosen = data.rows[groups].unsqueeze(2).expand(-1, -1, setting.classes, -1)
             self.tables[name] = chosen.gather(-1, places)
@@ -195,10 +196,10 @@ class SeparateLearner(_FixedLearner):
             routers.append(trained[0])
         return torch.stack(routers)
 
-    def _order(self, data: PatchSamples, groups: Int[Tensor, " sources"]) -> Int[Tensor, "sources N k n"]:
+    def _order(self, data: PatchSamples, groups: Sequence[int]) -> Int[Tensor, "sources N k n"]:
         """Returns the positions of the patches of every sample by descending routing value, for each source."""
         found = []
-        for source, group in enumerate(groups.tolist()):
+        for source, group in enumerate(groups):
             bank = data.bank[0 if len(data.bank) == 1 else group]
             values = bank @ self.routers[source].mT  # every patch of the bank once
             scores = embedding(data.index[group], values).mT  # (N, k, n)

@@ -12,7 +12,6 @@ from playwright.sync_api import Page, expect
 import moe_lab_widgets
 from moe_lab_widgets import SpecializationLab
 from moe_lab_widgets.live import documents
-from moe_lab_widgets.live.page import LABS
 from moe_lab_widgets.live.page import page as live_page
 from tests.browser.pages import Open, pages_of, words, written
 from tests.widgets.labs import FAST, done
@@ -143,7 +142,7 @@ def test_it_fits_every_width(show: Open, width: int) -> None:
         assert box is not None and box["y"] + box["height"] <= 768 + 20
 
 
-@pytest.mark.parametrize("lab", [lab for lab in LABS if lab not in (LAB, "RouterAlignmentLab")])
+@pytest.mark.parametrize("lab", [lab for lab in documents.pictured() if lab not in (LAB, "RouterAlignmentLab")])
 def test_every_other_lab_opens_and_trains(
     browser: object, tmp_path: Path, lab: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,6 @@ from moe_lab.core.errors import InputError
 from moe_lab.registry import PAGES
 from moe_lab_widgets.engine.files import with_suffix, write_whole
 from moe_lab_widgets.live.page import page as live_page
-from moe_lab_widgets.playground import bundle
 
 
 def page(lab: str, site: str | None = None) -> str:
@@ -24,7 +23,7 @@ def page(lab: str, site: str | None = None) -> str:
     """
     if lab not in PAGES:
         raise InputError(f"the Labs with a page are {', '.join(PAGES)}: got {lab!r}")
-    return bundle.page(lab, site) if lab in bundle.FILES else live_page(lab, site)
+    return live_page(lab, site)
 
 
 def write(lab: str, path: Path | str, site: str | None = None) -> Path:

@@ -95,11 +95,20 @@ def test_operations_on_every_layout(tmp_path: Path) -> None:
             torch.cat((x, y[:, :1]), 1), torch.stack((x, y), -1), torch.nn.functional.softplus(30 * x), x.sigmoid(),
             torch.special.entr(odd), x % 0.3, x // 0.7, x.norm(dim=(1, 2)), (x > 0).count_nonzero(1),
             ~(x > 0) | (y > 1), (5 * x).long(), x**3, 1 / x, x.tanh(), 2 - x, torch.maximum(odd, -odd),
-            x.max(), x.min(), x.sum(),
+            x.max(), x.min(), x.sum(), torch.minimum(odd, -odd), odd.clamp_min(0), x.masked_fill(x > 0, -2.0),
+            torch.ops.aten.threshold_backward(x, y, 0.5), torch.nn.functional.pad(x, (1, 2, 0, 3), value=7.0),
+            torch.baddbmm(x @ y.mT, x, y.mT, alpha=-0.25), x.index_select(1, place[0, 0]),
+            torch.nn.functional.embedding(place[:, :, 0], y[0]), torch.eye(3), torch.linspace(-1, 2, 7),
+            torch.full((2, 3), 4.5), x.new_full((2,), 0.5), torch.zeros_like(x).fill_(3).zero_(),
+            (x > 1).any(1), (x > 9).any(), x.ceil(), x.cos(), x.clamp(-1, 1).acos(),
         ]  # fmt: skip
 
+    torch.set_default_dtype(torch.float64)
     place = torch.randint(0, 3, (4, 2, 6), generator=torch.Generator().manual_seed(0))
-    repeated(tmp_path, compute, random(4, 5, 6), random(4, 5, 6) + 1, place)
+    try:
+        repeated(tmp_path, compute, random(4, 5, 6), random(4, 5, 6) + 1, place)
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
 def test_a_long_line_is_sorted_as_a_short_one(tmp_path: Path) -> None:
@@ -114,3 +123,11 @@ def test_words_are_written_as_in_python(tmp_path: Path) -> None:
     asked = [[form, value] for form in forms for value in values]
     found = in_node(tmp_path, WRITE, json.loads(json.dumps([[form, str(value)] for form, value in asked])), "written")
     assert found == [written(say(form, value)) for form, value in asked]
+
+
+def test_names_of_things_are_written_as_in_python(tmp_path: Path) -> None:
+    every = [[0, 0, 0], [1, 0, 0], [1, 0, 1], [1, 1, 1], [0, 0, 1]]
+    asked = [["of {:names}.", {"sizes": [3], "data": one}] for one in every]
+    found = in_node(tmp_path, WRITE, asked, "written")
+    assert found == [written(say("of {:names}.", torch.tensor(one))) for one in every]
+    assert found[2:4] == ["of 1 and 3.", "of 1, 2 and 3."]

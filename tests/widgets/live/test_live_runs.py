@@ -126,7 +126,7 @@ def same(page: Any, mine: Any, where: str) -> None:
 
 
 def variants() -> Iterator[Any]:
-    for lab in page.LABS:
+    for lab in documents.pictured():
         count = len(documents.page_of(getattr(moe_lab_widgets, lab)).variants)
         yield from (pytest.param(lab, which, id=f"{lab}-{which}") for which in range(count))
 

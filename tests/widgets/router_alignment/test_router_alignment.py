@@ -10,8 +10,10 @@ import pytest
 from moe_lab.patch_routing import CNN, DigitTask
 from moe_lab.patch_routing.stepwise import StepwiseMoE
 from moe_lab_widgets import RouterAlignmentLab
-from moe_lab_widgets.labs.router_alignment import SMALLEST_BAR, moved
+from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.labs.router_alignment import SMALLEST_BAR
 from moe_lab_widgets.labs.router_alignment_runs import SYNTHETIC, overlap, steps
+from moe_lab_widgets.labs.router_alignment_words import moved
 from tests.widgets.cases import ROUTER
 from tests.widgets.labs import Make, done, drawn_as, fixtures, move
 
@@ -95,7 +97,7 @@ def test_captions_tell_start_run_end_and_failure(make: Make) -> None:
     )
     lab.set(patches_per_expert=1)
     done(lab)
-    assert moved(lab.record) == 0, "with l = 1 the gate is the softmax of one value"
+    assert moved(MarkRecord(lab.record)) == 0, "with l = 1 the gate is the softmax of one value"
     assert "The routers have not moved at all. " in lab.caption(lab.record)
     assert "xpert receives the " in lab.caption(lab.record) and "both digits are found in " in lab.caption(lab.record)
     assert "aria-live" in lab.screen.caption.value and "not moved" in lab.screen.caption.value

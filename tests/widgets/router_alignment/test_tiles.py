@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from moe_lab_widgets.labs.router_alignment_tiles import Tiles, arrange, digit_faces, enlarge, pattern_faces
+import torch
 
+from moe_lab.datasets import digits
 from moe_lab.drawing import theme
+from moe_lab.patch_routing import DigitTask
+from moe_lab_widgets.drawing.tiles import Tiles, arrange, enlarge, ink_faces, pattern_faces
+from moe_lab_widgets.labs.router_alignment import ink_of
+from moe_lab_widgets.labs.router_alignment_runs import DIGITS
 
 WIDTH, HEIGHT = 416, 148
 """Of the room for a class in the Lab's picture."""
@@ -58,9 +63,10 @@ def test_images_grow_by_whole_numbers_where_they_can() -> None:
 
 
 def test_digits_come_back_as_ink_on_paper() -> None:
-    mean, norm = np.full(64, 0.25), 2.0
-    patches = np.zeros((1, 64))
-    patches[0, 0] = 1.0
-    faces = digit_faces(patches, 8, mean, norm)
-    assert (faces[0, 0, 0] == theme.rgba(theme.INK)).all()
-    assert faces[0, 4, 4, 0] == round(0.75 * theme.rgba(theme.PAPER)[0] + 0.25 * theme.rgba(theme.INK)[0])
+    task = DigitTask()
+    patches = task.sample(2, trials=[0], seed=0, dtype=torch.float64).patches()[0, 0]
+    ink = ink_of(DIGITS, patches)
+    images = torch.from_numpy(digits.load().images).view(-1, 8, 8)
+    assert all((images - one).abs().amax((1, 2)).min() < 0.3 for one in ink), "up to the norm of each image"
+    faces = ink_faces(np.array([[[0.0, 1.0], [0.5, 0.0]]]), 2)
+    assert (faces[0, 0, 1] == theme.rgba(theme.INK)).all() and (faces[0, 0, 0] == theme.rgba(theme.PAPER)).all()

@@ -9,13 +9,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
+from torch import Tensor
 
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
 from moe_lab.patch_routing.run import PatchRun
+from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing.maps import number_rows, pale, share_key, share_map, shares
+from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.on_axes import box_of, percents, reads, spans, write
 from moe_lab_widgets.drawing.panel import Panel, PanelValues
 from moe_lab_widgets.engine.controls import FASTEST
@@ -26,6 +29,7 @@ from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.phase_transition_record import below, best, coverage_at, needs, samples_needed
 from moe_lab_widgets.labs.phase_transition_stories import DIGITS, JOINT, NOISE, SEPARATE, STORIES, SYNTHETIC
 from moe_lab_widgets.labs.phase_transition_words import WORDS
+from moe_lab_widgets.live.declare import LivePage, Trains
 
 KEPT = (1, 2, 3, 4, 5, 6, 7, 8)
 """The values of l; those above n are left out."""
@@ -321,6 +325,38 @@ def caption(now: Record) -> str:
     return WORDS["SO_FAR"].format(begun=begun, found=found, below=below(record))
 
 
+# ---- the same trainings in a page ----
+
+
+def training_of(values: Mapping[str, Any]) -> PatchRun:
+    """Returns the training of one cell of the map in one trial: of l = "patches_per_expert" and N = "samples"."""
+    model = model_of(values).replace(patches_per_expert=values["patches_per_expert"])
+    tested = TEST_SAMPLES[values["source"]]
+    return PatchRun(model=model, task=task_of(values), samples=values["samples"], test_samples=tested, trials=1)
+
+
+def come_to(now: MarkRecord) -> dict[str, Tensor]:
+    return {"accuracy": now.last("test_accuracy")[0], "coverage": now.last("coverage")[0].amin()}
+
+
+_KINDS: tuple[Mapping[str, Any], ...] = (
+    {"source": DIGITS, "noise": (0, 0)},
+    {"source": DIGITS},
+    {"source": SYNTHETIC, "distractors": (0, 0)},
+    {"source": SYNTHETIC, "gap": (0, 0)},
+    {"source": SYNTHETIC},
+)
+LIVE = LivePage(
+    numbers={
+        "patches": (6, 8, 11), "patches_per_expert": (3, 4, 5), "experts": (4, 5, 8), "samples": (60, 100, 140),
+        "noise": (0.3, 0.5, 0.2), "delta_d": (0.1, -0.2, 0.3), "gap": (0.4, 0.3, 0.2), "delta_r": (0.6, 0.7, 0.5),
+        "distractors": (2, 3, 4),
+    },
+    choices=[{"training": training, **kind} for training in (SEPARATE, JOINT) for kind in _KINDS],
+    trains=Trains(training_of, of_run, come_to, {"patches_per_expert": 3, "samples": 60}),
+)  # fmt: skip
+"""How the trainings are recorded for a page."""
+
 PhaseTransitionLab = lab(
     "Phase transition",
     train,
@@ -336,6 +372,7 @@ PhaseTransitionLab = lab(
     """,
     arguments={"mnist": with_mnist},
     knobs=KNOBS,
+    page=LIVE,
     stories=STORIES,
     panels=(
         Panel("How often training succeeds", draw_map, furnish_map, _trained, width=664, margins=(66, 130, 84, 68)),

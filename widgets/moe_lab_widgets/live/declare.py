@@ -27,6 +27,23 @@ class Question:
 
 
 @dataclass(frozen=True)
+class Trains:
+    """The trainings of which a page fills a map, one trial each.
+
+    Attributes:
+      run: returns the Config of a training for the values of the knobs and of `own`.
+      training: begins it.
+      results: returns what it has come to, by name, from its last record (`MarkRecord`).
+      own: values that a training has besides the Lab's knobs, as recorded first.
+    """
+
+    run: Callable[[Mapping[str, Any]], Any]
+    training: Callable[[Any], Any]
+    results: Callable[[Any], Mapping[str, Any]]
+    own: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class LivePage:
     """How a Lab is recorded for a page.
 
@@ -44,6 +61,7 @@ class LivePage:
       restricted: pairs of knobs of which the second decides how far the first may go, and the conditions under which it
         does, if there are any: {"knob": name, "is": values} or {"knob": name, "not": values}.
       question: what it asks before a run.
+      trains: the trainings of a map, of which the page has them alone: it draws the map itself.
     """
 
     numbers: Mapping[str, tuple[float, float, float]]
@@ -52,6 +70,7 @@ class LivePage:
     missing: Sequence[str] = ()
     restricted: Sequence[tuple[Any, ...]] = ()
     question: Question | None = None
+    trains: Trains | None = None
 
     @property
     def variants(self) -> list[Mapping[str, Any]]:

@@ -7,12 +7,13 @@ from functools import cache
 from typing import Any
 
 from moe_lab.core.errors import InputError
+from moe_lab.registry import PAGES
 from moe_lab_widgets.engine.board import SEED_TIP
 from moe_lab_widgets.engine.declaration import MOST_NAMED
 from moe_lab_widgets.live.declare import LivePage
-from moe_lab_widgets.live.recording import recorded
+from moe_lab_widgets.live.recording import recorded, recorded_training
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
-from moe_lab_widgets.playground.declared import Pair, complete, knob_of, rule_of
+from moe_lab_widgets.playground.declared import Pair, complete, kind_of, knob_of, rule_of
 from moe_lab_widgets.playground.texts import BOTH
 
 
@@ -27,7 +28,13 @@ def document(kind: Any) -> str:
     page = page_of(kind)
     packer = Packer()
     variants = [{"when": when, "recorded": packer.packed(variant_of(kind, page, when))} for when in page.variants]
-    return in_json({"lab": _about(kind, page), "variants": variants, **packer.lists})
+    about = about_of(kind, page) if page.trains is None else {}
+    return in_json({"lab": about, "variants": variants, **packer.lists})
+
+
+def pictured() -> list[str]:
+    """Returns the Labs whose picture is recorded, too; of the others a page draws the map itself."""
+    return [name for name in PAGES if page_of(kind_of(name)).trains is None]
 
 
 def page_of(kind: Any) -> LivePage:
@@ -54,6 +61,8 @@ def variant_of(kind: Any, page: LivePage, when: Mapping[str, Any], whole: bool =
     ones = {name: choice[0] for name, choice in ranges.items() if choice[0] == choice[1]}
     fixed = {**defaults_of(kind), **page.fixed, **when, **ones}
     knobs = [Fitted(name, values) for name, values in page.numbers.items() if name not in ones]
+    if (trains := page.trains) is not None:
+        return template(lambda values: recorded_training(trains, values), knobs, {**trains.own, **fixed})
     views = {knob.name: knob.choices for knob in kind.knobs if knob.view_only}
     return template(lambda values: recorded(kind, values, views, whole), knobs, fixed)
 
@@ -63,7 +72,7 @@ def defaults_of(kind: Any) -> dict[str, Any]:
     return {**{knob.name: knob.default for knob in kind.knobs}, "seed": 0}
 
 
-def _about(kind: Any, page: LivePage) -> dict[str, Any]:
+def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
     """Returns what a page shows of a Lab besides its pictures."""
     declaration = kind.declaration
     knobs = [knob for knob in kind.knobs if knob.name not in page.fixed]

@@ -334,5 +334,4 @@ function open() {
   openAddress();
 }
 
-const code = Uint8Array.from(atob(PRODUCT), (letter) => letter.charCodeAt(0));
-if (globalThis.WebAssembly?.validate(code)) openPage(lab, open, draw); // else the page says what it needs
+openPage(lab, open, draw, PRODUCT); // where a browser is too old, the page says what it needs

@@ -84,6 +84,7 @@ const MAKERS = {
   fill: fillingWith(1),
   full: fillingWith(1),
   full_like: fillingWith(1),
+  new_full: fillingWith(2),
   scalar_tensor: fillingWith(0),
   eye({ results: [output] }) {
     const [rows, columns] = output.sizes;

@@ -17,11 +17,7 @@ from moe_lab_widgets.live.template import in_json
 from moe_lab_widgets.playground import bundle, declared
 
 HERE = Path(__file__).parent
-POLICY = bundle.POLICY.replace("script-src 'unsafe-inline'", "script-src 'unsafe-inline' 'wasm-unsafe-eval'")
-"""What the page may load, which the browser enforces: only what stands in it, and the module of matrix products."""
-
-
-LABS = tuple(name for name in PAGES if name not in bundle.FILES)
+LABS = tuple(PAGES)
 """The Labs that are recorded."""
 
 
@@ -39,12 +35,15 @@ def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = N
     if lab not in LABS:
         raise InputError(f"the Labs that are recorded for a live page are {', '.join(LABS)}: got {lab!r}")
     kind = declared.kind_of(lab)
-    how = documents.page_of(kind)
+    how, links = documents.page_of(kind), bundle.links(lab, site)
+    if how.trains is not None:  # a map, which its page draws itself
+        named = modules(links, (lab,))
+        html = bundle.assembled("phase.html", named, ("map_session", "MapSession"), links)
+        return html.replace("{recorded}", _in_html(documents.document(kind)))
     if values is not None and not how.has(values):
         raise InputError(f"a live page must be able to run the values that it begins with: {' '.join(how.missing)}")
     start = {name: value for name, value in (values or {}).items() if name != "device"}
-    links = bundle.links(lab, site)
-    html = bundle.assembled("live.html", modules(links), ("session", "Session"), POLICY, links)
+    html = bundle.assembled("live.html", modules(links), ("session", "Session"), links)
     words = {
         "title": escape(kind.title),
         "about": escape(" ".join((kind.__doc__ or kind.title).partition("\n\n")[0].split())),
@@ -57,10 +56,10 @@ def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = N
     return html
 
 
-def modules(links: Sequence[Mapping[str, str]] = ()) -> bundle.Modules:
-    """Returns the modules of a page, which `links` lead to others."""
+def modules(links: Sequence[Mapping[str, str]] = (), labs: Sequence[str] = ()) -> bundle.Modules:
+    """Returns the modules of a page, which `links` lead to others, and which draws the maps of some Labs."""
     product = f'export const PRODUCT = "{base64.b64encode(module()).decode()}";\n'
-    return bundle.Modules({"product": product, "declared": declared.module((), links)}, [HERE, bundle.HERE])
+    return bundle.Modules({"product": product, "declared": declared.module(labs, links)}, [HERE, bundle.HERE])
 
 
 def _in_html(text: str) -> str:

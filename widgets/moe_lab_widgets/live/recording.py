@@ -12,7 +12,7 @@ programs when they are due, and keeps the history; it knows neither the Lab nor 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -26,6 +26,7 @@ from moe_lab.core.trials import Draw, numbers_from
 from moe_lab.drawing.marks import Mark, parts_of
 from moe_lab.drawing.words import Words
 from moe_lab_widgets.drawing.mark_record import MarkValues
+from moe_lab_widgets.live.declare import Trains
 from moe_lab_widgets.live.operations import (
     NotRecordedError,
     Operation,
@@ -108,11 +109,57 @@ def recorded(
     Raises:
       NotRecordedError: something cannot be repeated by a page; says what, and where it is.
     """
-    declaration, recorder = lab.declaration, OperationRecorder()
-    runs = {name: run.replace(precision="float64", device="cpu") for name, run in declaration.runs(values).items()}
+    declaration = lab.declaration
+
+    def pictures(recorder: OperationRecorder, given: RecordedValues, now: RecordedNow) -> Document:
+        asked, found = declaration.page and declaration.page.question, {}
+        for key, view in _views(views or {}):
+            given.plain = {**values, **view}
+            with recorder.program(f"furniture{key}"):
+                furniture = [
+                    {"note": _note(panel.marks.note, given), "axes": _lists(panel.marks.furniture(given))}
+                    for panel in declaration.panels
+                ]
+            with recorder.program(f"marks{key}"):
+                panels = [_lists(panel.marks.draw(now)) for panel in declaration.panels]
+                found[key] = {"furniture": furniture, "panels": panels, "sentence": declaration.caption.words(now)}
+                if asked is not None:
+                    found[key] |= {"right": asked.right(now), "seen": asked.seen(now)}
+        return found
+
+    return _recorded(declaration.training, declaration.runs(values), values, declaration.records, pictures, whole)
+
+
+def recorded_training(trains: Trains, values: Mapping[str, Any]) -> Document:
+    """Records a training, and what it comes to.
+
+    Args:
+      values: of the knobs, and of those that the training has besides.
+
+    Raises:
+      NotRecordedError: something cannot be repeated by a page; says what, and where it is.
+    """
+
+    def results(recorder: OperationRecorder, given: RecordedValues, now: RecordedNow) -> Document:
+        with recorder.program("marks"):
+            return {"": dict(trains.results(now))}
+
+    return _recorded(trains.training, {"training": trains.run(values)}, values, 2, results, whole=False)
+
+
+def _recorded(
+    training: Callable[[Any], Training[Any]],
+    wanted: Mapping[str, RunConfig],
+    values: Mapping[str, Any],
+    records: int,
+    pictures: Callable[[OperationRecorder, RecordedValues, RecordedNow], Document],
+    whole: bool,
+) -> Document:
+    recorder = OperationRecorder()
+    runs = {name: run.replace(precision="float64", device="cpu") for name, run in wanted.items()}
     draws, given = _Draws(recorder), RecordedValues(recorder, values)
-    trainings = _begun(declaration.training, runs, recorder, draws, given)
-    learners = {name: training.learners[0] for name, training in trainings.items()}
+    trainings = _begun(training, runs, recorder, draws, given)
+    learners = {name: one.learners[0] for name, one in trainings.items()}
     latest: dict[str, dict[str, Tensor]] = {name: {} for name in learners}
     apart = any(type(one).online is not Learner.online for one in learners.values())
     # in the order in which they run, so that what a first program keeps is there for the others
@@ -122,26 +169,8 @@ def recorded(
     for kind in ("whole", "measure") if apart else ("measure",):
         _measured(kind, learners, recorder, latest)
     constant = {name: learner.constants for name, learner in learners.items()}
-    now = RecordedNow(
-        recorder, given, {name: latest[name] | constant[name] for name in runs}, rows_of(declaration.records)
-    )
-    furniture, pictures = {}, {}
-    for key, view in _views(views or {}):
-        given.plain = {**values, **view}
-        with recorder.program(f"furniture{key}"):
-            furniture[key] = [
-                {"note": _note(panel.marks.note, given), "axes": _lists(panel.marks.furniture(given))}
-                for panel in declaration.panels
-            ]
-        with recorder.program(f"marks{key}"):
-            panels = [_lists(panel.marks.draw(now)) for panel in declaration.panels]
-            pictures[key] = {"panels": panels, "sentence": declaration.caption.words(now)}
-            if (asked := declaration.page and declaration.page.question) is not None:
-                pictures[key] |= {"right": asked.right(now), "seen": asked.seen(now)}
-    place = recorder.place
-    encoded = {
-        key: {"furniture": _encoded(furniture[key], recorder), **_encoded(pictures[key], recorder)} for key in pictures
-    }
+    now = RecordedNow(recorder, given, {name: latest[name] | constant[name] for name in runs}, rows_of(records))
+    encoded, place = _encoded(pictures(recorder, given, now), recorder), recorder.place
     document: Document = {
         "programs": recorder.programs,
         "draws": draws.told(steps=False),

@@ -17,10 +17,15 @@ import { Stream } from "./streams.js";
  *   state: Record<string, { loss: Place, active: Place }>, finite: string[],
  *   measured: Record<string, Record<string, Place>>, pictures: Record<string, any> }} Recorded */
 
+/** Of a run: how many steps, or passes over the data, at most; how many from one record to the next, Infinity for the
+ * last record alone; the first trial's number; and raw numbers that other runs of the seed have drawn, to be kept.
+ * @typedef {{ seed: number, steps?: number, passes?: number, every: number, first?: number,
+ *   drawn?: Map<string, Float64Array> | null }} Plan */
+
 export class Run {
   /** @param {Recorded} recorded @param {Record<string, number>} values of the knobs that are numbers
-   * @param {{ seed: number, steps: number, every: number }} how many steps, and from one record to the next */
-  constructor(recorded, values, { seed, steps, every }) {
+   * @param {Plan} plan */
+  constructor(recorded, values, { seed, steps = 0, passes = 0, every, first = 0, drawn = null }) {
     this.recorded = recorded;
     this.names = Object.keys(recorded.state);
     const { programs, buffers, constants, ...read } = recorded;
@@ -32,7 +37,9 @@ export class Run {
       Object.entries(recorded.ends).map(([name, one]) => [name, Math.ceil(one.every)]),
     );
     const epoch = Math.max(1, ...Object.values(this.epochs));
-    this.total = Math.ceil(steps / epoch) * epoch;
+    this.total = (passes || Math.ceil(steps / epoch)) * epoch;
+    this.firstTrial = first;
+    this.drawn = drawn;
     this.every = every;
     this.step = 0;
     this.trials = recorded.state[this.names[0]].loss.sizes[0];
@@ -49,14 +56,24 @@ export class Run {
     this.engine.set(recorded.total.buffer, this.total);
     for (const place of Object.values(recorded.steps)) this.engine.set(place.buffer, NaN);
     for (const { place } of recorded.history) this.engine.set(place.buffer, NaN);
-    for (const draw of recorded.draws) this.fill(draw);
+    for (const draw of recorded.draws) this.fillOnce(draw);
     for (const name of this.names) this.engine.run(`begin/${name}`);
-    this.record();
+    if (every < Infinity) this.record();
   }
 
   /** Whether no trial is still training. */
   get ended() {
     return this.names.every((name) => this.finished[name].every(Boolean));
+  }
+
+  /** Fills the raw numbers that a run begins with, which others of the same seed may have drawn. @param {Draw} draw */
+  fillOnce(draw) {
+    const into = this.engine.view(draw.place.buffer);
+    const key = JSON.stringify([this.seed, this.firstTrial, this.trials, { ...draw, place: draw.place.sizes }]);
+    const known = this.drawn?.get(key);
+    if (known) into.set(known);
+    else this.fill(draw);
+    if (this.drawn && !known) this.drawn.set(key, into.slice());
   }
 
   /** Fills raw numbers, from where their streams are. @param {Draw} draw */
@@ -88,7 +105,7 @@ export class Run {
   stream(trial, purpose) {
     const key = `${trial} ${purpose}`;
     let found = this.streams.get(key);
-    if (!found) this.streams.set(key, (found = new Stream(this.seed, trial, purpose)));
+    if (!found) this.streams.set(key, (found = new Stream(this.seed, this.firstTrial + trial, purpose)));
     return found;
   }
 

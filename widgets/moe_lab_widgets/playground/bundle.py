@@ -9,29 +9,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from html import escape
 from pathlib import Path
 
-from moe_lab.core.errors import InputError
 from moe_lab.registry import LABS, NOTEBOOKS, PAGES
 from moe_lab_widgets.engine.linking import NOWHERE, own_site
 from moe_lab_widgets.playground import declared
 
 HERE = Path(__file__).parent
-ENGINE = ("worker", "Engine")
-"""The module that trains, and its class."""
 INSIDE = "inside"
 """The module for a page inside another one, in every page."""
 POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' blob:; worker-src blob:; style-src 'unsafe-inline'; img-src data:; "
+    "default-src 'none'; script-src 'unsafe-inline' 'wasm-unsafe-eval' blob:; worker-src blob:; "
+    "style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; form-action 'none'"
 )
-"""What the page may load, which the browser enforces: only what stands in it."""
+"""What a page may load, which the browser enforces: only what stands in it, and the module of matrix products."""
 
-
-FILES = {declared.PHASES: "phase.html"}
-"""The HTML of the pages by the names of their Labs; it names its style and its first module."""
 
 _IMPORT = re.compile(r'^import\s*\{([^}]*)\}\s*from\s*"\./(\w+)\.js";[ \t]*\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:const|let|function|class)\b)", re.MULTILINE)
@@ -44,28 +38,8 @@ _NOTICE = re.compile(r'<p id="old".*?</p>', re.DOTALL)
 _CHARSET = re.compile(r'<meta charset="utf-8">', re.IGNORECASE)
 
 
-def page(lab: str, site: str | None = None) -> str:
-    """Returns a page as one HTML file.
-
-    Args:
-      lab: the name of the Lab that it mirrors.
-      site: where the course's pages are, to which it links; the repository's own pages when None.
-
-    Raises:
-      ValueError: the Lab has no page.
-      RuntimeError: the page's files cannot be put together: see the message.
-    """
-    if lab not in FILES:
-        raise InputError(f"a page of the playground mirrors {' or '.join(FILES)}: got {lab!r}")
-    told = links(lab, site)
-    modules = Modules({**_constants(), "declared": declared.module((lab,), told)})
-    return assembled(FILES[lab], modules, ENGINE, POLICY, told)
-
-
-def assembled(
-    file: str, modules: Modules, engine: tuple[str, str], policy: str, links: Sequence[Mapping[str, str]]
-) -> str:
-    """Returns a file of HTML with the style and the modules that it names, and with its policy.
+def assembled(file: str, modules: Modules, engine: tuple[str, str], links: Sequence[Mapping[str, str]]) -> str:
+    """Returns a file of HTML with the style and the modules that it names, and with its policy (`POLICY`).
 
     Args:
       file: its name, in a folder of the modules.
@@ -82,7 +56,7 @@ def assembled(
     name, made = engine
     trains = f"function moeEngine(post) {{\n{modules.bundled(name)}return new {made}(post);\n}}"
     script = in_script(f'"use strict";\n{trains}\n(() => {{\n{modules.bundled(first[1], INSIDE)}tellHeight();\n}})();')
-    allowed = f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
+    allowed = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
     html = _CHARSET.sub(lambda found: f"{found[0]}\n{allowed}", html)
     plain = " ".join(f'<a href="{escape(one["address"])}">{escape(one["words"])}</a>' for one in links)
     html = _NOTICE.sub(lambda found: f"{found[0]}<noscript>{plain}</noscript>", html)
@@ -104,13 +78,6 @@ def links(lab: str, site: str | None = None) -> list[dict[str, str]]:
     found = {"The course": "course.html", f"Notebook {notebook.heading}": f"{notebook.stem}.html"}
     found |= {declared.kind_of(other).title: page for other, page in PAGES.items() if other != lab}
     return [{"words": words, "address": f"{site.rstrip('/')}/{name}"} for words, name in found.items()]
-
-
-@cache
-def _constants() -> dict[str, str]:
-    from moe_lab_widgets.playground import constants
-
-    return constants.modules()
 
 
 def in_script(code: str) -> str:

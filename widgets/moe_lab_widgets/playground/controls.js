@@ -23,7 +23,7 @@ import { numberIn } from "./typed.js";
 const MOST_SEED = 1e9;
 /** A place for a number. A number input drops a comma, or all that it cannot read, before anybody sees it. */
 const TYPED = { type: "text", inputMode: "decimal", autocomplete: "off" };
-const NEEDED = ["DecompressionStream", "ResizeObserver"];
+const NEEDED = ["ResizeObserver", "WebAssembly"];
 
 /** Whether the visitor has asked for little motion: then nothing moves by itself. */
 export const CALM = matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -40,9 +40,11 @@ export function element(tag, properties = {}) {
  * @param {Lab} lab
  * @param {() => void} open fills the rest
  * @param {() => void} draw called when the room for the panels changes
+ * @param {string} product the module of matrix products, in base64
  */
-export function openPage(lab, open, draw) {
+export function openPage(lab, open, draw, product) {
   if (!NEEDED.every((name) => name in window)) return;
+  if (!WebAssembly.validate(Uint8Array.from(atob(product), (letter) => letter.charCodeAt(0)))) return;
   find("old").hidden = true;
   find("page").hidden = false;
   find("story").append(new Option("(my own settings)", "-1"));

@@ -94,6 +94,7 @@ def _story(kind: Any, story: Story) -> dict[str, Any]:
 def _of_phases(home: Any) -> dict[str, Any]:
     """Returns the numbers of the phase-transition Lab's map."""
     from moe_lab.patch_routing.phase import SUCCESS
+    from moe_lab.patch_routing.run import PatchRun
 
     samples: dict[str, dict[str, Sequence[int]]] = {}
     for (source, training), counts in home.SAMPLES.items():
@@ -101,6 +102,7 @@ def _of_phases(home: Any) -> dict[str, Any]:
             samples.setdefault(source, {})[training] = counts
     record = importlib.import_module(f"{home.__name__}_record")
     numbers = {"first": home.FIRST_TRAININGS, "success": SUCCESS, "enough": ENOUGH, "covered": record.COVERED}
+    numbers["passes"] = PatchRun.model_fields["epochs"].default
     return {"map": {"kept": home.KEPT, "samples": samples, **numbers}}
 
 

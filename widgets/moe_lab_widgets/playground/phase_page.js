@@ -3,6 +3,7 @@ import { Board, CALM, element, find, fromAddress, openPage, toAddress, toPython 
 import { PHASE, PhaseMap, judged, phaseCaption, rangeWords, rangesOf, say } from "./phase_map.js";
 import { cellAt, drawCovered, drawMap, drawNeeded } from "./phase_picture.js";
 import { percent, percentOf } from "./plain.js";
+import { PRODUCT } from "./product.js";
 import { connected } from "./workers.js";
 
 /** @typedef {import("./phase_picture.js").Spot} Spot */
@@ -66,13 +67,17 @@ function play(playing) {
 function employ(member) {
   if (!view.playing || member.job) return;
   member.job = view.jobs.shift() ?? null;
-  if (member.job) member.tell({ type: "map", id: view.id, values: view.map.values, jobs: [member.job] });
+  if (!member.job) return;
+  const { samples, trial } = member.job;
+  const each = view.map.kept.map((kept) => ({ patches_per_expert: kept }));
+  const jobs = [{ trial, values: { samples }, each }];
+  member.tell({ type: "map", id: view.id, values: view.map.values, passes: PHASE.map.passes, jobs });
 }
 
 /** @param {Member} member @param {any} message */
 function hear(member, message) {
   if (message.id !== view.id) return;
-  if (message.type === "trained") view.map.add(message);
+  if (message.type === "trained") view.map.add({ ...message, kept: message.patches_per_expert });
   if (message.type === "failed") {
     view.playing = false;
     view.failed = say("FAILED", { words: message.words });
@@ -238,6 +243,7 @@ function open() {
   for (let number = 0; number < CREW; number++) {
     /** @type {Member} */
     const member = { job: null, tell: connected((message) => hear(member, message)) };
+    member.tell({ type: "load", text: find("recorded").textContent });
     crew.push(member);
   }
   const texts = { asked: "QUESTION", same: "SAME", border: "BORDER" };
@@ -261,4 +267,4 @@ function open() {
   openAddress();
 }
 
-openPage(PHASE, open, draw);
+openPage(PHASE, open, draw, PRODUCT);
