@@ -374,7 +374,8 @@ def middle(values: Float[Tensor, "*axes T"]) -> Float[Tensor, "*axes"]:
 
 def chosen(when: Tensor, number: float, instead: float) -> Tensor:
     """Returns one of two plain numbers, in float64."""
-    return torch.where(when, *(torch.tensor(float(one), dtype=torch.float64) for one in (number, instead)))
+    one, other = (torch.tensor(float(value), dtype=torch.float64) for value in (number, instead))
+    return torch.where(when, one, other)
 
 
 def first_true(which: Bool[Tensor, " things"]) -> Tensor:

@@ -40,8 +40,9 @@ STREAMS = """
 const answer = asked.map(({ seed, trial, purpose, count, lengths }) => {
   const begun = () => new streams.Stream(seed, trial, purpose);
   const order = begun();
+  const many = (draw) => { const from = begun(); return Array.from({ length: count }, () => from[draw]()); };
   return {
-    normals: begun().normals(count), uniforms: begun().uniforms(count),
+    normals: many("normal"), uniforms: many("uniform"),
     orders: lengths.map((length) => order.permutation(length)),
   };
 });"""

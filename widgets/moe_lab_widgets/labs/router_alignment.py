@@ -33,7 +33,7 @@ from moe_lab.drawing.marks import (
     chosen,
     middle,
 )
-from moe_lab.drawing.words import Words, either, say
+from moe_lab.drawing.words import Number, Words, either, say
 from moe_lab.patch_routing import CNN
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
@@ -77,7 +77,10 @@ def plane_axes(values: MarkValues) -> Iterator[list[Mark]]:
     around, unit = 2 * torch.pi * whole, torch.ones_like(cosine)
     apart = chosen(cosine > 0.5, 0.15, 0)  # near twins: their names part, so that heads hide neither
     stars = ((unit, cosine), (cosine, unit))
-    named = ((1.12, cosine - apart, "left", 0), (cosine - 1.4 * apart, 1.09, "center", -9))
+    named: tuple[tuple[Number, Number, str, float], ...] = (
+        (1.12, cosine - apart, "left", 0),
+        (cosine - 1.4 * apart, 1.09, "center", -9),
+    )
     x_name, y_name = (
         f"cos(w, {name})   → looks for {pattern}"
         for name, pattern in zip(theme.CLASS_NAMES, patterns_of(values["source"]), strict=True)

@@ -102,11 +102,6 @@ export class Stream {
     return ((this.high >>> 0) * 2097152 + (this.low >>> 11)) / (2 * TWO_52);
   }
 
-  /** @param {number} count */
-  uniforms(count) {
-    return new Float64Array(count).map(() => this.uniform());
-  }
-
   /** A standard normal number. */
   normal() {
     const { right, within, width, height } = ZIGGURAT;
@@ -129,11 +124,6 @@ export class Stream {
       const deep = -Math.log1p(-this.uniform());
       if (deep + deep > far * far) return right + far;
     }
-  }
-
-  /** @param {number} count @param {number} scale */
-  normals(count, scale = 1) {
-    return new Float64Array(count).map(() => this.normal() * scale);
   }
 
   /** 32 bits: of each 64 the low half first. */
