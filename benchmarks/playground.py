@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib.util
 import json
 import shutil
@@ -13,7 +14,6 @@ from urllib.parse import urlencode
 
 from benchmarks.measure import Result
 from moe_lab_widgets import pages
-from moe_lab_widgets.playground import bundle
 
 NAMES = (
     ("playground_first_trained", "ms"),
@@ -36,9 +36,12 @@ WATCH = """(() => {
 def run(tiny: bool = False) -> list[Result]:
     """With `tiny`, small runs and a small map."""
     sizes = [
-        Result(f"playground_size_{path.stem}", len(bundle.page(lab).encode()) / 1000, "KB", 200.0)
-        for lab, path in ((lab, Path(name)) for lab, name in bundle.FILES.items())
-    ]
+        Result(
+            f"playground_size_{name}", len(gzip.compress(pages.page(lab).encode())) / 1000, "KB", 170.0,
+            note="compressed",
+        )
+        for lab, name in (("RouterAlignmentLab", "alignment"), ("PhaseTransitionLab", "phase"))
+    ]  # fmt: skip
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None or importlib.util.find_spec("playwright") is None:
         return [*sizes, *(Result(name, None, unit, note="needs Chromium and Playwright") for name, unit in NAMES)]
@@ -91,6 +94,7 @@ def watched(chromium: str, lab: str, name: str, speed: str | None, values: dict[
         page.goto(f"{file.as_uri()}#{urlencode({'lab': lab, **values})}")
         if speed is not None:
             page.select_option("#speed", speed)
+            page.click("#play")
         expect(page.locator("#play")).to_have_text("Replay", timeout=600_000)
         seen: list[list[float]] = json.loads(page.evaluate("JSON.stringify(seen)"))
         browser.close()

@@ -32,7 +32,7 @@ from moe_lab_papers.digest import REPLICATES
 from moe_lab_papers.form import SCHEMA
 from moe_lab_papers.runner import Order
 from moe_lab_papers.verdicts import Row
-from moe_lab_widgets import play
+from moe_lab_widgets import pages, play
 from moe_lab_widgets.playground import bundle
 from tests.helpers.effort import THOROUGH, only_thorough
 from tests.papers import measured
@@ -250,7 +250,7 @@ class TestBuilt:
 
     def test_the_site_begins_with_the_playground_which_leads_to_the_course(self, built):
         first = (built / "index.html").read_text(encoding="utf-8")
-        assert first == (built / "playground.html").read_text(encoding="utf-8") == bundle.page(FRONT, ".")
+        assert first == (built / "playground.html").read_text(encoding="utf-8") == pages.page(FRONT, ".")
         for lab in PAGES:
             for link in bundle.links(lab, "."):
                 assert (built / link["address"]).is_file(), link

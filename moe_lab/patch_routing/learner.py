@@ -264,7 +264,7 @@ class PatchLearner(training.Learner):
           last: whether it was the last epoch.
         """
         exact = torch.stack(self.training_error())
-        finite = exact[1].isfinite()  # the last step may have broken the loss
+        finite = exact[1].isfinite() & self.loss.isfinite()  # the last step may have broken the first alone
         right = (exact[0] == 0) if self.setting.run.until == "no error" else torch.zeros_like(finite)
         ends = self.active & (right | last | ~finite)
         return ends, torch.where(ends, exact, self.exact), torch.where(ends & ~finite, torch.nan, self.loss)
