@@ -54,8 +54,12 @@ export class Engine {
     /** Adds a row to the row that is there. @type {import("./layout.js").RowLoop} */
     const addTo = (n, o, p) => quick.add(n, o, o, p);
     this.quick.accumulate = { both: addTo, one: addTo, swaps: false };
-    for (const name of ["add", "sub", "mul", "div"]) {
-      this.quick[name] = { both: quick[name], one: quick[`${name}1`], swaps: name === "add" || name === "mul" };
+    for (const name of ["add", "sub", "mul", "div", "maximum", "kept"]) {
+      this.quick[name] = {
+        both: quick[name],
+        one: quick[`${name}1`],
+        swaps: ["add", "mul", "maximum"].includes(name),
+      };
     }
     for (const [buffer, values] of Object.entries(recorded.constants)) this.set(Number(buffer), values);
     /** @type {Record<string, Act[]>} */

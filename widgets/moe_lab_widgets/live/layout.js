@@ -95,7 +95,7 @@ export function overRows(heap, slow, sizes, offsets, strides, quick) {
 
 /** Where each row of an operand begins. @param {number} count @param {number[]} lengths @param {number} offset
  * @param {number[]} steps */
-function startsOf(count, lengths, offset, steps) {
+export function startsOf(count, lengths, offset, steps) {
   const starts = new Int32Array(count).fill(offset);
   let repeat = 1;
   for (let d = lengths.length - 1; d >= 0; d--) {

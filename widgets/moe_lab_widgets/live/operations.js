@@ -17,7 +17,7 @@ import {
   softmax,
   sortLine,
 } from "./kernels.js";
-import { dimensionOf, numberOf, overRows, part, stridesIn, without } from "./layout.js";
+import { dimensionOf, numberOf, overRows, part, startsOf, stridesIn, without } from "./layout.js";
 import { orthogonalise } from "./linear.js";
 import { isPlace } from "./places.js";
 
@@ -134,8 +134,17 @@ const MAKERS = {
     return this.over(LOOPS.clamp, output, this.operand(given[0]), this.operand(low), this.operand(high));
   },
   clamp_min({ given, results: [output] }) {
-    const [low, high] = [this.operand(given[1]), this.operand(Infinity)];
-    return this.over(LOOPS.clamp, output, this.operand(given[0]), low, high);
+    const [input, low] = given.map((one) => this.operand(one));
+    return this.overOrQuick(LOOPS.maximum, this.quick.maximum, output, input, low);
+  },
+  threshold_backward({ given, results: [output] }) {
+    const inputs = given.map((one) => this.operand(one));
+    return this.overOrQuick(
+      LOOPS.threshold_backward,
+      given[2] === 0 ? this.quick.kept : undefined,
+      output,
+      ...inputs,
+    );
   },
   masked_fill({ given, results: [output] }) {
     const [input, mask, value] = given.map((one) => this.operand(one));
@@ -274,10 +283,23 @@ const MAKERS = {
   },
   embedding({ given, results: [output] }) {
     const [table, index] = [this.operand(given[0]), this.operand(given[1])];
-    const from = [...index.sizes.map(() => 0), table.strides[1]];
+    const [stride, within] = table.strides;
+    const outer = output.strides.slice(0, -1);
+    const n = table.sizes[1];
+    if (within === 1 && output.strides[outer.length] === 1) {
+      const count = numberOf(index.sizes);
+      const into = startsOf(count, index.sizes, output.offset, outer);
+      const which = startsOf(count, index.sizes, index.offset, index.strides);
+      return () => {
+        for (let i = 0; i < count; i++) {
+          const from = table.offset + this.heap[which[i]] * stride;
+          this.heap.copyWithin(into[i], from, from + n);
+        }
+      };
+    }
     const offsets = [output.offset, table.offset, index.offset];
-    const strides = [output.strides, from, [...index.strides, 0]];
-    return overRows(this.heap, gathering(table.strides[0]), output.sizes, offsets, strides);
+    const strides = [output.strides, [...index.sizes.map(() => 0), within], [...index.strides, 0]];
+    return overRows(this.heap, gathering(stride), output.sizes, offsets, strides);
   },
   scatter({ given, results: [output] }) {
     const [input, dimension, index, source] = given;

@@ -4,6 +4,7 @@
 
 x, y and z are addresses in bytes; xi, xk, yk and zi are the bytes from a row (or of x from a column) to the next.
     add(n, o, p, q) ...                               o[i] = p[i] + q[i]; add1: o[i] = p[i] + q
+    maximum, kept                                     the larger of both; p[i] unless q[i] <= 0, else 0
 
 Columns of y and z lie side by side. Four rows of z by four columns are summed at once, in eight registers of two
 numbers.
@@ -85,6 +86,7 @@ def at(address: Code, offset: int = 0) -> Code:
 
 ADD, MULTIPLY = vector(0xF0, 0x01), vector(0xF2, 0x01)
 ZERO = vector(0x0C, *[0] * 16)
+NOTHING = [0x44, *[0] * 8]  # f64.const 0
 
 
 def block(rows: int) -> Code:
@@ -119,7 +121,7 @@ def single() -> Code:
     code = [
         put("row0", plus(get("x"), times(get("i"), get("xi")))),
         put("at", plus(get("y"), times(get("j"), whole(NUMBER)))),
-        put(SUM, [0x44, *[0] * 8]),
+        put(SUM, NOTHING),
         put("q", whole(0)),
         while_at_most("q", 1, "k", *inner),
         plus(get("z"), plus(times(get("i"), get("zi")), times(get("j"), whole(NUMBER)))),
@@ -129,21 +131,25 @@ def single() -> Code:
     return joined(code)
 
 
+FLAG = 6  # a local of functions of rows
 ROWWISE = {
-    "add": (ADD, 0xA0),
-    "sub": (vector(0xF1, 0x01), 0xA1),
-    "mul": (MULTIPLY, 0xA2),
-    "div": (vector(0xF3, 0x01), 0xA3),
+    "add": (ADD, [0xA0]),
+    "sub": (vector(0xF1, 0x01), [0xA1]),
+    "mul": (MULTIPLY, [0xA2]),
+    "div": (vector(0xF3, 0x01), [0xA3]),
+    "maximum": (vector(0xF5, 0x01), [0xA5]),
+    # le, andnot; le, kept in a local so that select finds its numbers in order
+    "kept": ([*ZERO, *vector(0x4B), *vector(0x4F)], [*NOTHING, 0x65, 0x21, FLAG, *NOTHING, 0x20, FLAG, 0x45, 0x1B]),
 }
 """Functions of rows of numbers: the instructions for two numbers and for one."""
 
 
-def rowwise(both: Code, single_one: int, scalar: bool) -> Code:
+def rowwise(both: Code, single_one: Code, scalar: bool) -> Code:
     """Returns code that does something with rows of n numbers, two at a time; `scalar`: q is one number."""
     n, o, p, q, i, spread = range(6)
     right = get(spread) if scalar else at(get(q))
     pair = [get(o), at(get(p)), right, both, vector(0x0B), [3, 0]]
-    last = [get(o), get(p), [0x2B, 3, 0], get(q), [0x2B, 3, 0], [single_one, 0x39, 3, 0]]
+    last = [get(o), get(p), [0x2B, 3, 0], get(q), [0x2B, 3, 0], [*single_one, 0x39, 3, 0]]
     moved = [o, p] if scalar else [o, p, q]
     code = [put(spread, get(q), vector(0x0A), [3, 0])] if scalar else []
     code += [
@@ -189,7 +195,7 @@ def module() -> bytes:
     functions = [("multiply", 0, [*of_matrices, *multiplication(), 0x0B])]
     for name, (both, one) in ROWWISE.items():
         for scalar in (False, True):
-            code = [2, 1, I32, 1, V128, *rowwise(both, one, scalar), 0x0B]
+            code = [3, 1, I32, 1, V128, 1, I32, *rowwise(both, one, scalar), 0x0B]
             functions.append((f"{name}1" if scalar else name, 1, code))
     count = [len(functions)]
     exports = joined([*named(name), 0, *unsigned(place)] for place, (name, _, _) in enumerate(functions))
