@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import torch
+from torch import Tensor
+
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.trials import MOST_LINES, SPREAD_WORDS
@@ -11,6 +14,12 @@ def trial_words(trial: int, values: MarkValues) -> Words:
     """Returns a trial, counted from 0, in words: "trial 1 of 8"."""
     trials = values.number("trials")
     return say("trial {:.0f} of {:,.0f}", trial + 1, trials, when=trials > 1, instead=say("the one trial"))
+
+
+def larger(one: Tensor, other: Tensor, apart: float) -> Tensor:
+    """Returns which of two numbers is larger: 0 the first, 1 the other, 2 neither by more than `apart`; NaN of NaN."""
+    answer = torch.where((one - other).abs() <= apart, 2.0, (other > one).to(torch.float64))
+    return torch.where((one - other).isfinite(), answer, torch.nan)
 
 
 def spread_note(now: MarkRecord) -> Words:

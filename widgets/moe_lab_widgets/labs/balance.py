@@ -21,19 +21,19 @@ from moe_lab.drawing.marks import (
     Title,
     middle,
 )
-from moe_lab.drawing.words import Words, say
+from moe_lab.drawing.words import Words, either, say
 from moe_lab.specialization import ClusterRun, ClusterTask, TopKMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS
 from moe_lab.specialization.training import ClusterTraining
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.mark_words import spread_note, trial_words
+from moe_lab_widgets.drawing.mark_words import larger, spread_note, trial_words
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.balance_stories import STORIES
-from moe_lab_widgets.live.declare import LivePage
+from moe_lab_widgets.live.declare import LivePage, Question
 
 NONE: str = BALANCINGS[0]
 NAMES = {"none": "none", "switch": "Switch loss", "importance": "importance", "z-loss": "z-loss", "bias": "bias"}
@@ -252,6 +252,31 @@ PANELS = (
     ),
 )  # fmt: skip
 
+SAME = 0.01
+"""How far apart accuracies are that the page calls about the same."""
+
+
+def right_more_often(now: MarkRecord) -> Tensor:
+    """Returns which of the mixtures on show is right more often: 0 without balancing, 1 with it, 2 neither."""
+    none, other = (medians(now, name)[0] for name in pair(now.values))
+    return larger(none, other, SAME)
+
+
+def seen(now: MarkRecord) -> Words:
+    none, other = pair(now.values)
+    which, first, then = right_more_often(now), medians(now, none)[0], medians(now, other)[0]
+    better = either(which == 0, say("balancing makes it wrong more often"), say("balancing makes it right more often"))
+    result = either(which == 2, say("balancing hardly changes how often it is right"), better)
+    return result + say(f": {{:.1%}} of the test samples without, {{:.1%}} with {SENTENCE[other]}", first, then)
+
+
+QUESTION = Question(
+    "Predict before you run: at the end, which mixture will be right more often?",
+    ("without balancing", "with the balancing on show", f"about the same (within {100 * SAME:.0f} point)"),
+    right_more_often,
+    seen,
+)
+
 LIVE = LivePage(
     numbers={
         "experts": (7, 5, 9), "clusters": (3, 4, 6), "samples": (21, 22, 30), "trials": (3, 4, 2),
@@ -263,6 +288,7 @@ LIVE = LivePage(
     fixed={"shared": 0, "imbalance": 1.0},
     missing=("Other activations, shared experts and clusters of different sizes need Python.",),
     restricted=(("experts_per_sample", "experts"),),
+    question=QUESTION,
 )  # fmt: skip
 """How the Lab is recorded for a page."""
 

@@ -37,6 +37,7 @@ from moe_lab.drawing.words import Number, Words, either, say
 from moe_lab.patch_routing import CNN
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.mark_words import larger
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.make import lab
@@ -252,9 +253,7 @@ SAME = 0.02
 def more_often(now: MarkRecord) -> Tensor:
     """Returns which model is right more often at the median: 0 the mixture, 1 the CNN, 2 for about the same."""
     mixture, cnn = (middle(now.last("test_accuracy", model)) for model in NAMES)
-    same = (mixture - cnn).abs() <= SAME
-    known = (mixture - cnn).isfinite()
-    return torch.where(known, torch.where(same, 2.0, (cnn > mixture).to(torch.float64)), torch.nan)
+    return larger(mixture, cnn, SAME)
 
 
 def seen(now: MarkRecord) -> Words:

@@ -23,18 +23,18 @@ from moe_lab.drawing.marks import (
     first_true,
     middle,
 )
-from moe_lab.drawing.words import Words, say
+from moe_lab.drawing.words import Words, either, say
 from moe_lab.specialization import ClusterRun, ClusterTask, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.training import ClusterTraining
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.mark_words import spread_note, trial_words
+from moe_lab_widgets.drawing.mark_words import larger, spread_note, trial_words
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.specialization_stories import STORIES
-from moe_lab_widgets.live.declare import LivePage
+from moe_lab_widgets.live.declare import LivePage, Question
 
 FIRST_FILTERS = 8e-4
 """sigma_0: first filters so small that one can watch the clusters being divided (from .01 it is done in 10 steps)."""
@@ -300,6 +300,35 @@ def _failure(now: MarkRecord, clusters: Tensor, experts: Tensor) -> Words:
     return say(lost, fallen, now.values.number("trials"), when=fallen > 0, instead=few)
 
 
+def _by_kind(now: MarkRecord, measure: str) -> tuple[Tensor, Tensor]:
+    """Returns the medians of a measure, of the nonlinear experts and of the linear ones."""
+    bent = next(name for name in now.names if name != "linear")
+    return middle(now.last(measure, bent)), middle(now.last(measure, "linear"))
+
+
+def divided_more(now: MarkRecord) -> Tensor:
+    """Returns whose dispatch entropy is lower: 0 of the nonlinear experts, 1 of the linear ones, 2 of neither."""
+    bent, straight = _by_kind(now, "dispatch_entropy")
+    return larger(straight, bent, APART)
+
+
+def seen(now: MarkRecord) -> Words:
+    which, entropies = divided_more(now), map(without_sign, _by_kind(now, "dispatch_entropy"))
+    one = either(which == 0, say("the nonlinear experts have divided the clusters more"),
+                 say("the linear experts have divided the clusters more"))  # fmt: skip
+    result = either(which == 2, say("both have divided the clusters about as much"), one)
+    return result + say(
+        ": the dispatch entropy is {:.2f} with nonlinear experts and {:.2f} with linear ones", *entropies
+    )
+
+
+QUESTION = Question(
+    "Predict before you run: at the end, which experts will have divided the clusters among them more?",
+    ("the nonlinear experts", "the linear experts", f"about the same (entropies within {APART:g})"),
+    divided_more,
+    seen,
+)
+
 LIVE = LivePage(
     numbers={
         "experts": (5, 6, 9), "clusters": (3, 4, 6), "samples": (21, 22, 30), "trials": (3, 4, 2),
@@ -311,6 +340,7 @@ LIVE = LivePage(
     choices={"activation": ("cubic", "linear", "relu")},
     missing=("Other activations need Python.",),
     restricted=(("clusters", "dimension"),),
+    question=QUESTION,
 )  # fmt: skip
 """How the Lab is recorded for a page."""
 

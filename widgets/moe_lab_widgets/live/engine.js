@@ -39,7 +39,7 @@ export class Engine {
         if (!/^b?mm\./.test(kind)) continue;
         const count = numberOf(right.sizes);
         if (this.once(name, right)) lasting += count;
-        else most = Math.max(most, count / (left.sizes.length > 2 ? left.sizes[0] : 1));
+        else most = Math.max(most, count / (left.sizes.length > 2 ? Math.max(1, left.sizes[0]) : 1));
       }
     }
     const memory = new WebAssembly.Memory({ initial: Math.ceil(((this.copies + lasting + most) * 8) / PAGE) + 1 });

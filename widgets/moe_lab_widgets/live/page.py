@@ -10,7 +10,8 @@ from typing import Any
 
 import moe_lab
 from moe_lab.core.errors import InputError
-from moe_lab.registry import PAGES
+from moe_lab.registry import LABS as LABS_OF_THE_COURSE
+from moe_lab.registry import PAGES, PAPERS
 from moe_lab_widgets.live import documents
 from moe_lab_widgets.live.product import module
 from moe_lab_widgets.live.template import in_json
@@ -47,13 +48,31 @@ def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = N
     words = {
         "title": escape(kind.title),
         "about": escape(" ".join((kind.__doc__ or kind.title).partition("\n\n")[0].split())),
-        "source": escape(f"Made by moe_lab {moe_lab.__version__}. The picture is that of {lab} in the notebooks."),
+        "answers": answers(lab),
         "start": _in_html(in_json(start)),
         "recorded": _in_html(documents.document(kind)),
     }
     for name, text in words.items():
         html = html.replace(f"{{{name}}}", text)
     return html
+
+
+def answers(lab: str) -> str:
+    """Returns what visitors ask first of a page, with short answers, as HTML."""
+    paper = PAPERS[next(one.paper for one in LABS_OF_THE_COURSE if one.name == lab)]
+    link = f'<a href="{escape(paper.url)}">{escape(paper.citation)}</a>'
+    found = {
+        "What am I looking at?": "A mixture of experts while it trains: several small networks, and a router that "
+        "decides which of them gets what. Nothing is a recording; your browser trains it now.",
+        "What do the colours mean?": "An expert has its colour, its shape and its number everywhere. Black is the "
+        "model under study, grey what it is compared with; red is what fails.",
+        "Does it replicate a paper?": f"It shows the setting of {link}. <code>moe-lab reproduce {paper.key}</code> "
+        "prints what the paper publishes beside what is measured.",
+        "May I reuse it?": "Yes, under the MIT licence: it is one file, which needs no network. Keep it, send it on, "
+        "teach with it.",
+        "Who made it?": f"moe_lab {moe_lab.__version__}. The picture is that of {lab} in its notebooks.",
+    }
+    return "".join(f"<dt>{question}</dt><dd>{answer}</dd>" for question, answer in found.items())
 
 
 def modules(links: Sequence[Mapping[str, str]] = (), labs: Sequence[str] = ()) -> bundle.Modules:
