@@ -133,7 +133,7 @@ def variants() -> Iterator[Any]:
         yield from (pytest.param(lab, which, id=f"{lab}-{which}") for which in range(count))
 
 
-class OfRounding(AssertionError):
+class RoundingError(AssertionError):
     """Measures differ. Rounding may decide that, where two experts' scores are equal but for it."""
 
 
@@ -172,7 +172,7 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
                     try:
                         close(measured[name][measure], value, f"{name}, {measure}, step {record.step}, {values}")
                     except AssertionError as error:
-                        raise OfRounding(*error.args) from error
+                        raise RoundingError(*error.args) from error
         now = MarkRecord(record)
         assert (one["words"], values) == (written(kind.declaration.caption.words(now)), values)
         asked = kind.declaration.page.question
@@ -191,9 +191,46 @@ def test_a_run_in_a_page_is_the_librarys(lab: str, which: int, tmp_path: Path) -
     for seed in range(4):
         try:
             assert_same_run(lab, when, document, 100 * which + seed, tmp_path)
-        except OfRounding as error:
+        except RoundingError as error:
             differ.append(error)
     assert len(differ) < 2, differ
+
+
+ENDS = """
+import fs from "node:fs";
+import { Session } from "./session.js";
+const { document, all } = JSON.parse(fs.readFileSync(0));
+const told = [];
+const session = new Session((message) => told.push(message));
+session.receive({ type: "load", text: JSON.stringify(document) });
+for (const values of all) {
+  session.receive({ type: "begin", id: 1, values, every: 1, playing: false });
+  if (session.run) session.receive({ type: "step" });
+}
+const failed = told.filter((one) => one.type === "failed").map(({ words }) => words);
+console.log(JSON.stringify({ failed, records: told.filter((one) => one.type === "record").length }));
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lab", ["RouterAlignmentLab", "SpecializationLab"])
+def test_every_slider_can_be_at_its_ends(lab: str, tmp_path: Path) -> None:
+    kind = getattr(moe_lab_widgets, lab)
+    how, defaults = documents.page_of(kind), documents.defaults_of(kind) | {"samples": 60}
+    which = how.variants.index(how.choice_of(defaults))
+    _, document = whole(lab, which)
+    every = []
+    for knob in kind.knobs:
+        for value in (offered(knob)[0], offered(knob)[-1]) if knob.name in how.numbers else ():
+            values = defaults | {knob.name: value}
+            try:
+                kind.declaration.runs(values)
+            except ValueError:
+                continue
+            if how.choice_of(values) == how.variants[which]:
+                every.append(values)
+    found = answered(ENDS, {"document": document, "all": every}, "session", modules=page.modules(), folder=tmp_path)
+    assert found == {"failed": [], "records": 2 * len(every)} and len(every) > len(kind.knobs), found
 
 
 @pytest.mark.slow
