@@ -52,8 +52,14 @@ def ended(page: Page) -> Page:
     return page
 
 
+def run(page: Page) -> Page:
+    """The page when the run has ended that nobody has predicted anything of."""
+    page.click("#play")
+    return ended(page)
+
+
 def test_it_says_what_the_lab_says(show: Open) -> None:
-    page = ended(show(**SMALL, seed=5))
+    page = run(show(**SMALL, seed=5))
     lab = Exact(**SMALL, seed=5)
     try:
         lab.controls.speed.value = FAST
@@ -64,11 +70,12 @@ def test_it_says_what_the_lab_says(show: Open) -> None:
     assert words(page, "at") == "50 of 50"
 
 
-def test_it_trains_by_itself_and_the_first_picture_comes_soon(show: Open) -> None:
-    page = show(trials=2)
-    expect(page.locator("#at")).not_to_have_text("0 of 400")
-    page.click("#play")
-    expect(page.locator("#play")).to_have_text("Play")
+def test_it_asks_and_each_answer_starts_the_run_which_is_judged(show: Open) -> None:
+    page = show(**SMALL)
+    assert words(page, "at") == "0 of 50"
+    page.get_by_role("button", name="the linear experts").click()
+    ended(page)
+    assert "have divided the clusters" in words(page, "see") and words(page, "see").startswith("You predicted: ")
 
 
 @pytest.mark.parametrize("worker", ["", "delete window.Worker;"], ids=["worker", "no worker"])
@@ -76,7 +83,7 @@ def test_a_slider_by_keys_begins_another_run(show: Open, worker: str) -> None:
     page = show(script=worker, **SMALL)
     page.focus("#knob-experts")
     page.keyboard.press("ArrowRight")
-    ended(page)
+    run(page)
     assert "of 9 experts carry" in words(page, "caption")
     assert "experts=9" in page.evaluate("location.hash") and "experts=9" in words(page, "python")
     assert "clusters" not in page.evaluate("location.hash")  # an address has what differs
@@ -100,7 +107,7 @@ def test_a_step_at_a_time_and_back(show: Open) -> None:
 
 
 def test_a_pointer_reads_a_cell_and_numbers_stand_in_tables(show: Open) -> None:
-    page = ended(show(**SMALL))
+    page = run(show(**SMALL))
     page.locator("canvas").first.hover(position={"x": 120, "y": 50})
     assert words(page, "tip").startswith("cluster 1, expert 1: ")
     page.click("#numbers summary")
@@ -111,7 +118,7 @@ def test_a_pointer_reads_a_cell_and_numbers_stand_in_tables(show: Open) -> None:
 def test_a_story_is_told_when_its_run_has_ended(show: Open) -> None:
     page = show(calm=True)
     page.select_option("#story", index=2)
-    expect(page.locator("#play")).to_have_text("Pause")
+    expect(page.locator("#question")).to_be_visible()
     assert words(page, "see") == ""
     story = SpecializationLab.stories[1]
     assert page.locator("#story option:checked").text_content() == story.name
@@ -135,7 +142,7 @@ def test_an_exported_page_begins_with_the_labs_values(browser: object, tmp_path:
 
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_fits_every_width(show: Open, width: int) -> None:
-    page = ended(show(width=width, height=768 if width > 400 else 844, **SMALL))
+    page = run(show(width=width, height=768 if width > 400 else 844, **SMALL))
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     if width >= 1366:
         box = page.locator("#caption").bounding_box()
@@ -152,4 +159,4 @@ def test_every_other_lab_opens_and_trains(
     monkeypatch.setattr(documents, "page_of", lambda of: one)
     monkeypatch.setattr(documents, "document", documents.document.__wrapped__)
     with pages_of(browser, lab, written(lab, tmp_path), SECONDS) as opened:
-        assert words(ended(opened(steps=20, trials=2, samples=100)), "caption")
+        assert words(run(opened(steps=20, trials=2, samples=100)), "caption")

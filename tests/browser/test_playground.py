@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Locator, Page, expect
 
 from moe_lab.patch_routing import train_batch
@@ -301,6 +302,17 @@ def test_an_expert_is_followed_by_the_pointer_and_its_numbers_stand_in_tables(sh
     expect(tables).to_have_count(4)
     assert [tables.nth(place).locator("tbody tr").count() for place in range(tables.count())] == [4, 1, 4, 1]
     assert tables.nth(0).locator("th").first.text_content() == "cos(w, o₁)"
+
+
+@pytest.mark.parametrize("width", [390, 1366])
+def test_axe_finds_nothing_wrong(show: Open, width: int) -> None:
+    page = show(width=width, **SMALL)
+    page.locator("#numbers summary").click()
+    page.locator("#about summary").click()
+    expect(page.locator("#tables table")).to_have_count(4)
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response
+    assert len(found["passes"]) > 30, "axe-core has not looked"
+    assert [rule["id"] for rule in found["violations"]] == []
 
 
 # ---- sizes ----

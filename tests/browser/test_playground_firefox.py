@@ -53,6 +53,13 @@ def test_a_run_is_the_librarys(page: FirefoxPage, tmp_path: Path) -> None:
     assert f"noise={values['noise'] + 0.05:.4g}" in page.evaluate("location.hash")
 
 
+def test_another_lab_trains(page: FirefoxPage, tmp_path: Path) -> None:
+    show(page, "SpecializationLab", fragment("SpecializationLab", steps=50, trials=2, samples=200), tmp_path)
+    page.evaluate("document.getElementById('play').click()")
+    page.until("document.getElementById('play').textContent.includes('Replay')", "the run does not end")
+    assert said(page, "at") == "50 of 50" and "Median entropy: " in said(page, "caption")
+
+
 def test_a_map_is_the_librarys(page: FirefoxPage, tmp_path: Path) -> None:
     begun = secrets.randbelow(10**6)
     values = phases.drawn(np.random.default_rng(begun), **phases.SMALL)
