@@ -11,7 +11,7 @@ import torch
 
 from moe_lab.drawing.words import say, written
 from moe_lab_widgets.live import page
-from moe_lab_widgets.live.operations import OperationRecorder, number_in_json
+from moe_lab_widgets.live.operations import OperationRecorder, known, number_in_json, plain
 from tests.widgets.playground.in_node import answered
 
 RUN = """
@@ -114,6 +114,21 @@ def test_operations_on_every_layout(tmp_path: Path) -> None:
 def test_a_long_line_is_sorted_as_a_short_one(tmp_path: Path) -> None:
     values = random(3, 200).mul(4).round()
     repeated(tmp_path, lambda x: [*x.sort(dim=1, stable=True), *x.sort(dim=1, descending=True, stable=True)], values)
+
+
+def test_python_knows_the_operations_of_a_page(tmp_path: Path) -> None:
+    """Those that it finds in the modules, a page can do; others it finds wanting before a page is written."""
+    script = """
+import fs from "node:fs";
+import { madeOf } from "./operations.js";
+const missing = (name) => {
+  try { madeOf({}, name, {}); } catch (error) { return error.message.startsWith("a page cannot do the operation"); }
+  return false;
+};
+console.log(JSON.stringify(JSON.parse(fs.readFileSync(0)).map(missing)));"""
+    asked = [*sorted(known()), "erfinv", "linalg_eigh"]
+    assert in_node(tmp_path, script, asked, "operations") == [False] * len(known()) + [True, True]
+    assert {"add", "bmm", "sort", "where", "baddbmm"} <= known() and plain("add_.Tensor") == "add"
 
 
 def test_words_are_written_as_in_python(tmp_path: Path) -> None:

@@ -274,3 +274,12 @@ def test_what_reads_a_number_is_refused_with_its_line(monkeypatch: pytest.Monkey
     monkeypatch.setattr(learners.MixtureLearner, "test_measures", reads)
     with pytest.raises(RuntimeError, match="reads a number, which a page has to decide anew"):
         recorded(kind, documents.defaults_of(kind) | {"samples": 30, "trials": 2})
+
+
+def test_an_operation_that_a_page_lacks_is_refused_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        model.LOSSES, "paper", model.Loss(lambda margin: margin.erfinv(), lambda margin: margin.erfinv())
+    )
+    kind = moe_lab_widgets.SpecializationLab
+    with pytest.raises(RuntimeError, match=r"a page cannot do the operation erfinv\.default: in .*\.py, line \d+"):
+        recorded(kind, documents.defaults_of(kind) | {"samples": 30, "trials": 2})

@@ -9,9 +9,12 @@ is recorded would be decided for ever.
 from __future__ import annotations
 
 import math
+import re
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -30,6 +33,7 @@ class Operation(NamedTuple):
       arguments, named: places, numbers, words, None, and lists of them.
       results: where its results are.
       reads: the places among its arguments.
+      lacking: why a page cannot do it, with the line of the library; "" where it can.
     """
 
     name: str
@@ -37,6 +41,7 @@ class Operation(NamedTuple):
     named: dict[str, Any]
     results: list[Place]
     reads: list[Place]
+    lacking: str = ""
 
     @property
     def told(self) -> list[Any]:
@@ -58,6 +63,26 @@ ABOUT_MEMORY = ("layout", "device", "pin_memory", "memory_format", "non_blocking
 """Named arguments that say where numbers lie, not what they are; a place's buffer knows its dtype."""
 READS = ("aten._local_scalar_dense.default", "aten.nonzero.default", "aten.masked_select.default", "aten.equal.default")
 """Operations after which the host knows a number, or whose results' sizes depend on one."""
+
+
+_TABLES = (("kernels.js", "export const LOOPS = {"), ("operations.js", "const MAKERS = {"))
+"""Where a page's modules name the operations that they can do: a line of a table each, or the first one of it."""
+_ENTRY = re.compile(r"^  (\w+)[,:(]", re.MULTILINE)
+
+
+@cache
+def known() -> frozenset[str]:
+    """Returns the names of the operations that a page can do, without their overloads (`plain`)."""
+    found: set[str] = set()
+    for file, begin in _TABLES:
+        text = (Path(__file__).parent / file).read_text(encoding="utf-8")
+        found.update(_ENTRY.findall(text.partition(begin)[2].partition("\n};")[0]))
+    return frozenset(found)
+
+
+def plain(name: str) -> str:
+    """Returns the name of an operation without its overload, and without what says that it writes in place."""
+    return re.sub(r"(?<=\w)_$", "", name.partition(".")[0])
 
 
 class NotRecordedError(RuntimeError):
@@ -135,7 +160,9 @@ class OperationRecorder(TorchDispatchMode):
         writes = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.arguments)
         if writes or not all(one.untyped_storage()._cdata in given for one in results):  # else it is a view
             places = [self.place(one, result=one.untyped_storage()._cdata not in given) for one in results]
-            self._operations.append(Operation(str(func).removeprefix("aten."), arguments, named, places, reads))
+            name = str(func).removeprefix("aten.")
+            lacking = "" if plain(name) in known() else f"a page cannot do the operation {name}{_where()}"
+            self._operations.append(Operation(name, arguments, named, places, reads, lacking))
         return made
 
     def _argument(self, value: Any, reads: list[Place]) -> Any:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from moe_lab_widgets.live.operations import (
+    NotRecordedError,
     Operation,
     OperationRecorder,
     Place,
@@ -27,7 +28,11 @@ LETTERS = {
 
 
 def tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Document:
-    """Leaves out what nobody needs, does once what several runs begin alike, and numbers buffers anew."""
+    """Leaves out what nobody needs, does once what several runs begin alike, and numbers buffers anew.
+
+    Raises:
+      NotRecordedError: what is needed is an operation that a page cannot do.
+    """
     programs: dict[str, list[Operation]] = document["programs"]
     _constants_once(recorder, programs, document)
     _begun_once(programs, document)
@@ -42,6 +47,9 @@ def tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Docu
     kinds = ("begin", "first", *again, *again, "furniture", "marks")
     order = [name for kind in kinds for name in programs if name.partition("/")[0] == kind]
     programs = needed(programs, order, buffers_in(*results))
+    lacking = [one.lacking for some in programs.values() for one in some if one.lacking]
+    if lacking:
+        raise NotRecordedError(lacking[0])
     used = buffers_in(*results).union(*(one.buffers for some in programs.values() for one in some))
     document["measured"] = {
         run: {name: place for name, place in some.items() if place["buffer"] in used}
