@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from moe_lab.core.config import require
-from moe_lab.core.graphs import to_device
 from moe_lab.core.routing import expert_choice
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, stream
 from moe_lab.patch_routing import initialization, routed
 from moe_lab.patch_routing.batch import Rows
 from moe_lab.patch_routing.data import PatchSamples
@@ -177,27 +176,43 @@ class RoutedLearner(AllPatchesLearner):
         self.weights = setting.tensor(torch.cat((hidden, routers), dim=1))
         self.present = torch.ones(len(rows), experts, dtype=torch.bool, device=setting.device)
         outputs = initial_outputs(rows, setting, np.full(len(trials), routed.pooled(self.model, n)), n)
-        directions, table = zip(*(routed.hash_of(trial, seed, self.model, d) for trial in trials), strict=True)
+        directions, table = routed.hash_of(trials, seed, self.model, d)
         self.rules = routed.RoutedRules(
             outputs=by_expert(outputs, [experts] * len(trials)),
-            directions=setting.tensor(np.stack(directions)),
-            table=to_device(np.stack(table), setting.device),
+            directions=setting.tensor(directions),
+            table=table.to(setting.device),
             learning_rate=setting.tensor(rows.learning_rate)[:, None, None],
         )
         self.soft = self.model.routing == "soft"
-        self._noise = [stream(seed, trial, "router noise") for trial in trials]
+        self._trials = trials
+        self._noise: list[np.random.Generator] = []  # of each row, once it is drawn from
 
     @property
     def numbers_per_sample(self) -> int:
         slots = self.model.experts * self.model.places(self.n) if self.soft else 0
         return (self.n + slots) * (self.d + 2 * self.model.neurons)
 
-    def _draw(self, batch: int) -> tuple[Tensor, ...]:
-        """The noise of a step, (T, k, B, n), from every trial's own stream."""
+    def _noise_of(self, batch: int) -> Draw | None:
+        """The noise of a step (k, B, n) from a trial's own stream; None where scores have none."""
         if self.model.routing not in ("expert-choice", "token-choice") or not self.model.router_noise:
+            return None
+        return Draw("router noise", (self.model.experts, batch, self.n), "normal")
+
+    def _draw(self, batch: int) -> tuple[Tensor, ...]:
+        noise = self._noise_of(batch)
+        if noise is None:
             return ()
-        shape = self.model.experts, batch, self.n
-        return (self.setting.tensor(np.stack([random.standard_normal(shape) for random in self._noise])),)
+        if not self._noise:
+            self._noise = [stream(self.setting.seed, trial, noise.purpose) for trial in self._trials]
+        return (self.setting.tensor(np.stack([noise.of(random) for random in self._noise])),)
+
+    @property
+    def step_draws(self) -> dict[str, Draw]:
+        noise = self._noise_of(self.setting.model.batch_size)
+        return super().step_draws | ({} if noise is None else {"noise": noise})
+
+    def inputs_of(self, raw: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        return *super().inputs_of(raw), *([raw["noise"]] if "noise" in raw else [])
 
     def _forward(
         self, weights: Tensor, patches: Tensor, rules: routed.RoutedRules, *drawn: Tensor
@@ -206,7 +221,8 @@ class RoutedLearner(AllPatchesLearner):
 
     def _keep(self, rows: np.ndarray, there: Tensor) -> None:
         super()._keep(rows, there)
-        self._noise = [self._noise[row] for row in rows]
+        self._trials = [self._trials[row] for row in rows]
+        self._noise = [self._noise[row] for row in rows] if self._noise else []
 
     def _routers(self) -> Tensor | None:
         """Rows of the router that give scores; with soft MoE, one for each slot."""

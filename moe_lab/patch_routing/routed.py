@@ -18,7 +18,6 @@ import math
 from collections.abc import Sequence
 from typing import ClassVar, Literal, NamedTuple, Self, get_args
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float
 from pydantic import model_validator
@@ -26,18 +25,18 @@ from torch import Tensor
 
 from moe_lab.core.config import knob, require
 from moe_lab.core.graphs import on_accelerator
-from moe_lab.core.trials import Draw, stream
+from moe_lab.core.trials import Draw, drawn
 from moe_lab.patch_routing.model import PatchModel, check_division
 from moe_lab.routers.choices import (
     GATES,
     Gates,
     Order,
-    balanced_table,
     capacity_of,
     hash_choice,
     noisy_scores,
     sign_hash,
     soft_weights,
+    table_of,
     top_gates,
     within_capacity,
 )
@@ -148,12 +147,24 @@ def initial_router(
     return torch.nn.functional.pad(scores, (0, 0, 0, rows - random))
 
 
-def hash_of(trial: int, seed: int, model: RoutedMoE, dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the directions (bits, d) and the table (2^bits, k) of a trial: at least four buckets for each expert."""
-    bits = 2 + (model.experts - 1).bit_length() if model.routing == "hash" else 0
-    random = stream(seed, trial, "hash")
-    directions = random.standard_normal((bits, dimension))
-    return directions, balanced_table(2**bits, model.experts, model.experts_per_patch, random)
+def hash_of(
+    trials: Sequence[int], seed: int, model: RoutedMoE, dimension: int
+) -> tuple[Float[Tensor, "T bits d"], Bool[Tensor, "T buckets k"]]:
+    """Draws directions and the table of each trial, at least four buckets for each expert; none for other routings."""
+    if model.routing != "hash":
+        return torch.zeros(len(trials), 0, dimension), torch.zeros(len(trials), 1, model.experts, dtype=torch.bool)
+    bits = 2 + (model.experts - 1).bit_length()
+    raw = drawn(
+        {
+            "directions": Draw("hash", (bits, dimension), "normal"),
+            "buckets": Draw("hash", (2**bits,), "order", things=2**bits),
+            "experts": Draw("hash", (model.experts,), "order", things=model.experts),
+        },
+        trials,
+        seed,
+    )
+    orders = raw["buckets"].long(), raw["experts"].long()
+    return raw["directions"], table_of(*orders, model.experts_per_patch)
 
 
 def choose(

@@ -215,11 +215,22 @@ def balanced_table(buckets: int, experts: int, experts_per_token: int, random: n
     """
     rule = "experts_per_token must be between 1 and experts"
     require(1 <= experts_per_token <= experts, rule, experts_per_token=experts_per_token, experts=experts)
-    first = (random.permutation(buckets) * experts_per_token)[:, None]
-    table = np.zeros((buckets, experts), dtype=bool)
-    order = random.permutation(experts)
-    np.put_along_axis(table, order[(first + np.arange(experts_per_token)) % experts], True, axis=1)
-    return table
+    of_buckets, of_experts = (torch.from_numpy(random.permutation(count))[None] for count in (buckets, experts))
+    return table_of(of_buckets, of_experts, experts_per_token)[0].numpy()
+
+
+def table_of(
+    buckets: Int[Tensor, "trials buckets"], experts: Int[Tensor, "trials experts"], experts_per_token: int
+) -> Bool[Tensor, "trials buckets experts"]:
+    """Makes the table of `balanced_table` of random orders of the buckets and of the experts.
+
+    The experts stand in a circle in their order; each bucket has the next ones, in the order of the buckets.
+    """
+    count = experts.shape[1]
+    turns = torch.arange(experts_per_token, device=buckets.device)
+    places = (buckets[..., None] * experts_per_token + turns) % count
+    chosen = experts[:, None].expand(-1, buckets.shape[1], -1).gather(2, places)
+    return (chosen[..., None] == torch.arange(count, device=buckets.device)).any(2)
 
 
 def hash_choice(

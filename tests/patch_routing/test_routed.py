@@ -99,11 +99,11 @@ def drawn(model: RoutedMoE, classes: int, seed: int = 0) -> dict[str, Any]:
 
     rows, columns = model.neurons + routed.router_rows(model, PATCHES), 1 if classes == 2 else classes
     outputs = normal(2, model.neurons, columns)
-    directions, table = zip(*(routed.hash_of(trial, 3, model, DIMENSION) for trial in (0, 1)), strict=True)
+    directions, table = routed.hash_of((0, 1), 3, model, DIMENSION)
     rules = routed.RoutedRules(
         by_expert(outputs / routed.pooled(model, PATCHES), [model.experts] * 2),
-        torch.from_numpy(np.stack(directions)),
-        torch.from_numpy(np.stack(table)),
+        directions.double(),
+        table,
         torch.tensor([0.7, 2.0], dtype=torch.float64)[:, None, None],
     )
     return {

@@ -100,6 +100,8 @@ def test_operations_on_every_layout(tmp_path: Path) -> None:
             torch.baddbmm(x @ y.mT, x, y.mT, alpha=-0.25), x.index_select(1, place[0, 0]),
             torch.nn.functional.embedding(place[:, :, 0], y[0]), torch.eye(3), torch.linspace(-1, 2, 7),
             torch.full((2, 3), 4.5), x.new_full((2,), 0.5), torch.zeros_like(x).fill_(3).zero_(),
+            torch.nn.functional.logsigmoid(5 * x), (3 * (x > 0).long()) << torch.arange(6), odd.isnan(),
+            x[place[:, 0, 0], :, place[:, 1, 1]], x[:, place[0, 0], 1:], (x > 0).logical_and(y > 1),
             (x > 1).any(1), (x > 9).any(), x.ceil(), x.cos(), x.clamp(-1, 1).acos(),
         ]  # fmt: skip
 
@@ -109,6 +111,20 @@ def test_operations_on_every_layout(tmp_path: Path) -> None:
         repeated(tmp_path, compute, random(4, 5, 6), random(4, 5, 6) + 1, place)
     finally:
         torch.set_default_dtype(torch.float32)
+
+
+def test_slopes_of_operations(tmp_path: Path) -> None:
+    def compute(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+        variable, found = x.detach().requires_grad_(), []
+        for value in (
+            variable.softmax(1), variable.sigmoid(), torch.nn.functional.softplus(9 * variable),
+            torch.nn.functional.logsigmoid(variable), variable[:, 1:4, ::2], variable.clamp_min(0), variable.sum(1),
+        ):  # fmt: skip
+            (slope,) = torch.autograd.grad((value * y.flatten()[: value.numel()].view_as(value)).sum(), variable)
+            found.append(slope)
+        return found
+
+    repeated(tmp_path, compute, random(4, 5, 6), random(4, 5, 6) + 1)
 
 
 def test_a_long_line_is_sorted_as_a_short_one(tmp_path: Path) -> None:
@@ -126,7 +142,7 @@ const missing = (name) => {
   return false;
 };
 console.log(JSON.stringify(JSON.parse(fs.readFileSync(0)).map(missing)));"""
-    asked = [*sorted(known()), "erfinv", "linalg_eigh"]
+    asked = [*(f"{name}_" for name in sorted(known())), "erfinv", "linalg_eigh"]  # as what writes in place is named
     assert in_node(tmp_path, script, asked, "operations") == [False] * len(known()) + [True, True]
     assert {"add", "bmm", "sort", "where", "baddbmm"} <= known() and plain("add_.Tensor") == "add"
 

@@ -114,6 +114,10 @@ const truth = (h, n, o, os, p, ps) => {
   for (let i = 0; i < n; i++, o += os, p += ps) h[o] = h[p] !== 0 ? 1 : 0;
 };
 /** @type {Loop} */
+const missing = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = h[p] !== h[p] ? 1 : 0;
+};
+/** @type {Loop} */
 const truncate = (h, n, o, os, p, ps) => {
   for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.trunc(h[p]);
 };
@@ -164,6 +168,26 @@ const sigmoid = (h, n, o, os, p, ps) => {
 /** log(1 + exp(p)), as torch: p itself above 20. @type {Loop} */
 const softplus = (h, n, o, os, p, ps) => {
   for (let i = 0; i < n; i++, o += os, p += ps) h[o] = h[p] > 20 ? h[p] : Math.log1p(Math.exp(h[p]));
+};
+/** log of the sigmoid. @type {Loop} */
+const logSigmoid = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.min(h[p], 0) - Math.log1p(Math.exp(-Math.abs(h[p])));
+};
+/** p by the slope of log of the sigmoid at q. @type {Loop} */
+const logSigmoidSlope = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] / (1 + Math.exp(h[q]));
+};
+/** p by the slope of softplus at q. @type {Loop} */
+const softplusSlope = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[q] > 20 ? h[p] : h[p] / (1 + Math.exp(-h[q]));
+};
+/** p by the slope of the sigmoid where it is q. @type {Loop} */
+const sigmoidSlope = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] * (1 - h[q]) * h[q];
+};
+/** p times 2 to the power q. @type {Loop} */
+const shift = (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o] = h[p] * 2 ** h[q];
 };
 /** @type {Loop} */
 const hyperbolicTangent = (h, n, o, os, p, ps) => {
@@ -220,6 +244,13 @@ export const LOOPS = {
   log: logarithm,
   sigmoid,
   softplus,
+  sigmoid_backward: sigmoidSlope,
+  softplus_backward: softplusSlope,
+  log_sigmoid_backward: logSigmoidSlope,
+  logSigmoid,
+  __lshift_: shift, // as without what says that one writes in place
+  logical_and: and,
+  isnan: missing,
   tanh: hyperbolicTangent,
   special_entr: entropy,
   nan_to_num: withoutNaN,
@@ -266,6 +297,12 @@ export const softmax = (h, n, o, os, p, ps) => {
   let sum = 0;
   for (let i = 0; i < n; i++) sum += h[o + i * os] = Math.exp(h[p + i * ps] - most);
   for (let i = 0; i < n; i++) h[o + i * os] /= sum;
+};
+/** The gradient of a softmax: from p, that of its result, and the result q. @type {Loop} */
+export const softmaxSlope = (h, n, o, os, p, ps, q, qs) => {
+  let sum = 0;
+  for (let i = 0; i < n; i++) sum += h[p + i * ps] * h[q + i * qs];
+  for (let i = 0; i < n; i++) h[o + i * os] = h[q + i * qs] * (h[p + i * ps] - sum);
 };
 /** @type {Loop} */
 export const logSoftmax = (h, n, o, os, p, ps) => {

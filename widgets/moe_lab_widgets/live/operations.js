@@ -1,5 +1,6 @@
 /** What each operation of torch is, by the name of its dispatcher: loops over operands, set up once. */
 
+import { BY_INDEX } from "./by_index.js";
 import {
   LOOPS,
   accumulate,
@@ -8,18 +9,15 @@ import {
   accumulateSmallest,
   accumulateSquares,
   cumulate,
-  gathering,
-  indexing,
   largestOf,
   logSoftmax,
   logSumExp,
-  scattering,
   softmax,
+  softmaxSlope,
   sortLine,
 } from "./kernels.js";
-import { dimensionOf, numberOf, overRows, part, startsOf, stridesIn, without } from "./layout.js";
+import { dimensionOf, numberOf, part, without } from "./layout.js";
 import { orthogonalise } from "./linear.js";
-import { isPlace } from "./places.js";
 
 /** @typedef {import("./engine.js").Engine} Engine */
 /** @typedef {import("./layout.js").Operand} Operand */
@@ -75,6 +73,7 @@ const fillingWith = (place) =>
  * @type {Record<string, Maker>} */
 const MAKERS = {
   empty: nothing,
+  empty_like: nothing,
   zeros: filling(0),
   zeros_like: filling(0),
   new_zeros: filling(0),
@@ -162,6 +161,21 @@ const MAKERS = {
     }
     return [this.filled(output, given[2] ?? 0), this.over(LOOPS.copy, inner, input)];
   },
+  softplus_backward({ given, results: [output] }) {
+    return this.over(LOOPS.softplus_backward, output, ...given.slice(0, 2).map((one) => this.operand(one)));
+  },
+  log_sigmoid_forward({ given, results: [output] }) {
+    return this.over(LOOPS.logSigmoid, output, this.operand(given[0]));
+  },
+  slice_backward({ given, results: [output] }) {
+    const [slope, , dimension, start, , step] = given;
+    const d = dimensionOf(dimension, output.sizes.length);
+    const input = this.operand(slope);
+    const begin = dimensionOf(start ?? 0, output.sizes[d]);
+    const strides = output.strides.map((stride, own) => (own === d ? stride * step : stride));
+    const cut = { ...part(output, d, begin, input.sizes[d]), strides };
+    return [this.filled(output, 0), this.over(LOOPS.copy, cut, input)];
+  },
   nan_to_num({ given, results: [output] }) {
     return this.over(LOOPS.nan_to_num, output, this.operand(given[0]), this.operand(given[1] ?? 0));
   },
@@ -244,6 +258,14 @@ const MAKERS = {
   // ---- along a dimension ----
 
   _softmax: lines(softmax),
+  _softmax_backward_data({ given, results: [output] }) {
+    const [slope, result] = given.map((one) => this.operand(one));
+    return this.along(softmaxSlope, dimensionOf(given[2], output.sizes.length), [
+      [output, true],
+      [slope, true],
+      [result, true],
+    ]);
+  },
   _log_softmax: lines(logSoftmax),
   cumsum: lines(cumulate),
   sort({ given, named, results: [values, places], overload }) {
@@ -263,73 +285,7 @@ const MAKERS = {
     );
   },
 
-  // ---- by an index ----
-
-  gather({ given, results: [output] }) {
-    const [input, index] = [this.operand(given[0]), this.operand(given[2])];
-    const d = dimensionOf(given[1], input.sizes.length);
-    const from = input.strides.map((stride, own) => (own === d ? 0 : stride));
-    const offsets = [output.offset, input.offset, index.offset];
-    const strides = [output.strides, from, index.strides];
-    return overRows(this.heap, gathering(input.strides[d]), output.sizes, offsets, strides);
-  },
-  index_select({ given, results: [output] }) {
-    const [input, index] = [this.operand(given[0]), this.operand(given[2])];
-    const d = dimensionOf(given[1], input.sizes.length);
-    const from = input.strides.map((stride, own) => (own === d ? 0 : stride));
-    const places = input.strides.map((_, own) => (own === d ? index.strides[0] : 0));
-    const offsets = [output.offset, input.offset, index.offset];
-    return overRows(this.heap, gathering(input.strides[d]), output.sizes, offsets, [output.strides, from, places]);
-  },
-  embedding({ given, results: [output] }) {
-    const [table, index] = [this.operand(given[0]), this.operand(given[1])];
-    const [stride, within] = table.strides;
-    const outer = output.strides.slice(0, -1);
-    const n = table.sizes[1];
-    if (within === 1 && output.strides[outer.length] === 1) {
-      const count = numberOf(index.sizes);
-      const into = startsOf(count, index.sizes, output.offset, outer);
-      const which = startsOf(count, index.sizes, index.offset, index.strides);
-      return () => {
-        for (let i = 0; i < count; i++) {
-          const from = table.offset + this.heap[which[i]] * stride;
-          this.heap.copyWithin(into[i], from, from + n);
-        }
-      };
-    }
-    const offsets = [output.offset, table.offset, index.offset];
-    const strides = [output.strides, [...index.sizes.map(() => 0), within], [...index.strides, 0]];
-    return overRows(this.heap, gathering(stride), output.sizes, offsets, strides);
-  },
-  scatter({ given, results: [output] }) {
-    const [input, dimension, index, source] = given;
-    const d = dimensionOf(dimension, output.sizes.length);
-    const first = this.operand(input);
-    const where = this.operand(index);
-    const strides = output.strides.map((stride, own) => (own === d ? 0 : stride));
-    const from = this.operand(source);
-    const rows = [strides, isPlace(source) ? from.strides : stridesIn(from, where.sizes), where.strides];
-    const offsets = [output.offset, from.offset, where.offset];
-    const write = overRows(this.heap, scattering(output.strides[d]), where.sizes, offsets, rows);
-    return first.offset === output.offset ? write : [this.over(LOOPS.copy, output, first), write];
-  },
-  index({ given, results: [output] }) {
-    const input = this.operand(given[0]);
-    const indices = given[1].map((/** @type {any} */ one) => this.operand(one));
-    if (indices.length > 2 || indices.some((/** @type {Operand} */ one) => one.kind === "b")) {
-      throw new Error("a page indexes the first one or two dimensions by numbers alone");
-    }
-    const [first, second = this.operand(0)] = indices;
-    const rest = input.sizes.length - indices.length;
-    const sizes = output.sizes.slice(0, output.sizes.length - rest);
-    /** @param {Operand} one */
-    const spread = (one) => [...stridesIn(one, sizes), ...Array(rest).fill(0)];
-    const from = [...sizes.map(() => 0), ...input.strides.slice(indices.length)];
-    const strides = [output.strides, from, spread(first), spread(second)];
-    const offsets = [output.offset, input.offset, first.offset, second.offset];
-    const loop = indexing(input.strides[0], indices.length > 1 ? input.strides[1] : 0);
-    return overRows(this.heap, loop, output.sizes, offsets, strides);
-  },
+  ...BY_INDEX,
 
   // ---- matrices ----
 

@@ -65,7 +65,11 @@ READS = ("aten._local_scalar_dense.default", "aten.nonzero.default", "aten.maske
 """Operations after which the host knows a number, or whose results' sizes depend on one."""
 
 
-_TABLES = (("kernels.js", "export const LOOPS = {"), ("operations.js", "const MAKERS = {"))
+_TABLES = (
+    ("kernels.js", "export const LOOPS = {"),
+    ("operations.js", "const MAKERS = {"),
+    ("by_index.js", "export const BY_INDEX = {"),
+)
 """Where a page's modules name the operations that they can do: a line of a table each, or the first one of it."""
 _ENTRY = re.compile(r"^  (\w+)[,:(]", re.MULTILINE)
 

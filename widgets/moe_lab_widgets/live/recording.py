@@ -138,6 +138,15 @@ def recorded_training(trains: Trains, values: Mapping[str, Any]) -> Document:
     return _recorded(trains.training, {"training": trains.run(values)}, values, 2, results, whole=False)
 
 
+def recorded_run(training: Callable[[Any], Training[Any]], run: RunConfig) -> Document:
+    """Records a run as it is, with all that is measured of it and no picture.
+
+    Raises:
+      NotRecordedError: something cannot be repeated by a page; says what, and where it is.
+    """
+    return _recorded(training, {"run": run}, {}, 100, lambda *_: {"": {}}, whole=True)
+
+
 def _recorded(
     training: Callable[[Any], Training[Any]],
     wanted: Mapping[str, RunConfig],
