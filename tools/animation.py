@@ -65,7 +65,8 @@ def frame(lab: Lab, index: int) -> Frame:
     with lab.screen.for_a_file(record) as picture:
         image = Image.open(BytesIO(picture.png(caption))).convert("RGB")
         words = [text.get_text() for text in picture.figure.findobj(Text) if text.get_visible() and text.get_text()]
-        words += [word for sheet in picture.content() if isinstance(sheet, Sheet) for word in sheet.words]
+        sheets = dict.fromkeys([*picture.figure.findobj(Sheet), *picture.content()])  # of furniture and of the record
+        words += [word for sheet in sheets if isinstance(sheet, Sheet) for word in sheet.words]
     height = round(image.height * WIDTH / image.width)
     return Frame(image.resize((WIDTH, height), Image.Resampling.LANCZOS), [*words, caption])
 
