@@ -136,6 +136,14 @@ def from_elsewhere() -> bool:
     return _SOURCE.get() is not None
 
 
+def drawn_together(trials: Sequence[int]) -> list[Sequence[int]]:
+    """Divides trials into those whose raw numbers are drawn together: one by one, which needs less memory.
+
+    Where the numbers come from elsewhere, they are all together, so that what is done does not depend on how many.
+    """
+    return in_groups(trials, len(trials) if from_elsewhere() else 1)
+
+
 def tensor_of(config: Config, name: str) -> torch.Tensor:
     """Returns a number of a Config as a scalar in float64, which may come from elsewhere (`numbers_from`)."""
     value, given = float(getattr(config, name)), _GIVEN.get()

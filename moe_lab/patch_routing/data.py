@@ -19,7 +19,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import Draw, drawn, from_elsewhere, tensor_of
+from moe_lab.core.trials import Draw, drawn, drawn_together, tensor_of
 
 ROLES = ("signal", "distractor", "background")
 SIGNAL, DISTRACTOR, BACKGROUND = range(3)
@@ -72,11 +72,13 @@ class PatchSamples:
 
 
 def joined(trials: Sequence[PatchSamples], one_bank: bool) -> PatchSamples:
-    """Joins the samples of single trials, as if drawn together.
+    """Joins the samples of some trials, as if drawn together.
 
     Args:
       one_bank: whether all trials have the same patches.
     """
+    if len(trials) == 1:
+        return trials[0]
     parts = {name: torch.cat([getattr(one, name) for one in trials]) for name in INTEGER_PARTS}
     return PatchSamples(bank=trials[0].bank if one_bank else torch.cat([one.bank for one in trials]), **parts)
 
@@ -280,9 +282,8 @@ class PatternTask(Config):
           ValueError: samples is not a positive multiple of the number of classes.
         """
         check_balance(samples, self.classes)
-        if from_elsewhere():  # of all trials at once; one by one their raw numbers need less memory
-            return self.made(drawn(self.draws(samples, split), trials, seed), split).to(device, dtype)
-        made = [self.made(drawn(self.draws(samples, split), [trial], seed), split) for trial in trials]
+        draws = self.draws(samples, split)
+        made = [self.made(drawn(draws, some, seed), split) for some in drawn_together(trials)]
         return joined([one.to(device, dtype) for one in made], one_bank=False)
 
     def draws(self, samples: int, split: Split) -> dict[str, Draw]:

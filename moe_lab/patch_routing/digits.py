@@ -16,7 +16,7 @@ from pydantic import field_validator, model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import Draw, drawn, from_elsewhere, tensor_of
+from moe_lab.core.trials import Draw, drawn, drawn_together, from_elsewhere, tensor_of
 from moe_lab.patch_routing.data import (
     BACKGROUND,
     SIGNAL,
@@ -126,19 +126,12 @@ class DigitTask(Config):
           ValueError: samples is not a positive multiple of the number of classes.
         """
         check_balance(samples, self.classes)
-        if from_elsewhere():  # of all trials at once
-            raw = drawn(self.draws(samples, split), trials, seed)
-            together = self.made(raw, split)
-            if self.noise:
-                (noise,) = drawn({"noise": self._noise_of(samples, split)}, trials, seed).values()
-                together = self.noisy(together, noise)
-            return together.to(device, dtype)
         made = []
-        for trial in trials:
-            one = self.made(drawn(self.draws(samples, split), [trial], seed), split)
+        for some in drawn_together(trials):
+            one = self.made(drawn(self.draws(samples, split), some, seed), split)
             if self.noise:
-                one = self.noisy(one, _noise(seed, trial, self._noise_of(samples, split)))
-            made.append(one.to(device, dtype) if self.noise else one)
+                one = self.noisy(one, _noise(tuple(some), seed, self._noise_of(samples, split))).to(device, dtype)
+            made.append(one)
         return joined(made, one_bank=not self.noise).to(device, dtype)
 
     def draws(self, samples: int, split: Split) -> dict[str, Draw]:
@@ -185,15 +178,15 @@ class DigitTask(Config):
         return np.flatnonzero(is_test if split == "test" else ~is_test)
 
 
-def _noise(seed: int, trial: int, draw: Draw) -> Float[Tensor, "1 rows d"]:
-    """Draws a trial's noise, which nobody may change; if little, it is kept for a slider that moves the noise alone."""
-    kept = math.prod(draw.shape) <= _NUMBERS_KEPT
-    return _kept_noise(seed, trial, draw) if kept else draw.by_trial([trial], seed)
+def _noise(trials: tuple[int, ...], seed: int, draw: Draw) -> Float[Tensor, "trials rows d"]:
+    """Draws noise, which nobody may change; if little, it is kept for a slider that moves the noise alone."""
+    kept = math.prod(draw.shape) <= _NUMBERS_KEPT and not from_elsewhere()
+    return _kept_noise(trials, seed, draw) if kept else draw.by_trial(trials, seed)
 
 
 @lru_cache(maxsize=16)  # of eight trials, training and test samples
-def _kept_noise(seed: int, trial: int, draw: Draw) -> Float[Tensor, "1 rows d"]:
-    return draw.by_trial([trial], seed)
+def _kept_noise(trials: tuple[int, ...], seed: int, draw: Draw) -> Float[Tensor, "trials rows d"]:
+    return draw.by_trial(trials, seed)
 
 
 @dataclass(frozen=True)

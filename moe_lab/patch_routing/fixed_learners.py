@@ -157,11 +157,10 @@ class SeparateLearner(_FixedLearner):
         self.source = setting.tensor(source.reshape(-1))
         trials = {int(group): int(trial) for group, trial in zip(rows.group, rows.trial, strict=True)}
         self.routers = self._trained([(trials[int(group)], int(group), int(count)) for group, count in pairs])
-        most, own_groups = int(rows.patches_per_expert.max()), pairs[:, 0].tolist()
-        groups = setting.tensor(pairs[:, 0])
+        most, groups = int(rows.patches_per_expert.max()), setting.tensor(pairs[:, 0])
         self.tables = {}
         for name, data in (("train", train), ("test", test)):
-            order = self._order(data, own_groups)
+            order = self._order(data, pairs[:, 0].tolist())
             places = order[..., :most]
             chosen = data.rows[groups].unsqueeze(2).expand(-1, -1, setting.classes, -1)
             self.tables[name] = chosen.gather(-1, places)

@@ -244,30 +244,27 @@ class PatchLearner(training.Learner):
             due = self._may_end(due, last[due])
         if not len(due):
             return
-        at, of_due = to_device(due, self.setting.device), self.only(due)
-        ends, exact, loss = of_due._ending(to_device(last[due], self.setting.device))
-        self.exact[:, at], self.loss[at] = exact, loss
-        self.active[at] &= ~ends
-        self.rules.learning_rate.mul_(self.active[:, None, None])
+        self._end(self.only(due), to_device(due, self.setting.device), to_device(last[due], self.setting.device))
 
     def end_all(self, last: Bool[Tensor, ""]) -> None:
-        ends, exact, loss = self._ending(last)
-        self.exact.copy_(exact)
-        self.loss.copy_(loss)
-        self.active &= ~ends
-        self.rules.learning_rate.mul_(self.active[:, None, None])
+        self._end(self, slice(None), last)
 
-    def _ending(self, last: Bool[Tensor, "*T"]) -> tuple[Bool[Tensor, " T"], Float[Tensor, "2 T"], Float[Tensor, " T"]]:
-        """Returns which rows end that have completed an epoch, and the exact errors and losses of those that have.
+    def _end(self, due: Self, at: Int[Tensor, " due"] | slice, last: Bool[Tensor, "*due"]) -> None:
+        """Ends those rows that have completed an epoch without an error, or their last one, or that have diverged.
 
         Args:
+          due: a learner of the rows that have completed an epoch.
+          at: their positions.
           last: whether it was the last epoch.
         """
-        exact = torch.stack(self.training_error())
-        finite = exact[1].isfinite() & self.loss.isfinite()  # the last step may have broken the first alone
+        exact = torch.stack(due.training_error())
+        finite = exact[1].isfinite() & due.loss.isfinite()  # the last step may have broken the first alone
         right = (exact[0] == 0) if self.setting.run.until == "no error" else torch.zeros_like(finite)
-        ends = self.active & (right | last | ~finite)
-        return ends, torch.where(ends, exact, self.exact), torch.where(ends & ~finite, torch.nan, self.loss)
+        ends = due.active & (right | last | ~finite)
+        self.exact[:, at] = torch.where(ends, exact, due.exact)
+        self.loss[at] = torch.where(ends & ~finite, torch.nan, due.loss)
+        self.active[at] = due.active & ~ends
+        self.rules.learning_rate.mul_(self.active[:, None, None])
 
     def _may_end(self, rows: np.ndarray, last: np.ndarray) -> np.ndarray:
         """Returns those rows that are in their last epoch, or have no error, or a loss that is not finite.

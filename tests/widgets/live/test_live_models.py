@@ -13,7 +13,8 @@ import pytest
 from moe_lab.patch_routing import CNN, JointMoE, PatchRun, PatternTask, RoutedMoE, SeparateMoE
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.live import page
-from moe_lab_widgets.live.recording import recorded_run
+from moe_lab_widgets.live.declare import Trains
+from moe_lab_widgets.live.recording import recorded_training
 from tests.widgets.playground.in_node import answered
 
 ASK = """
@@ -21,7 +22,7 @@ import fs from "node:fs";
 import { Run } from "./run.js";
 const recorded = JSON.parse(fs.readFileSync(0));
 const run = new Run(recorded, {}, { seed: 5, passes: 4, every: 3 });
-const measured = () => Object.fromEntries(Object.entries(recorded.measured.run).map(
+const measured = () => Object.fromEntries(Object.entries(recorded.measured.training).map(
   ([name, place]) => [name, [...run.engine.read(place)].map((value) => (Number.isFinite(value) ? value : null))]));
 const told = [{ step: run.step, ...measured() }];
 while (!run.ended) if (run.advance()) told.push({ step: run.step, ...measured() });
@@ -56,7 +57,8 @@ SETTING: dict[str, Any] = {
 
 
 def assert_same(run: PatchRun, folder: Path) -> None:
-    document = json.dumps(recorded_run(of_run, run))
+    trains = Trains(run=lambda _: run, training=of_run, results=lambda now: {}, own={})
+    document = json.dumps(recorded_training(trains, {}, whole=True))
     found = answered(ASK, json.loads(document), "run", modules=page.modules(), folder=folder)
     mine = list(of_run(run).snapshots())
     assert [one["step"] for one in found] == [one.step for one in mine]

@@ -29,7 +29,7 @@ from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.phase_transition_record import below, best, coverage_at, needs, samples_needed
 from moe_lab_widgets.labs.phase_transition_stories import DIGITS, JOINT, NOISE, SEPARATE, STORIES, SYNTHETIC
 from moe_lab_widgets.labs.phase_transition_words import WORDS
-from moe_lab_widgets.live.declare import LivePage, Trains
+from moe_lab_widgets.live.declare import OF_PATTERNS, LivePage, Trains
 
 KEPT = (1, 2, 3, 4, 5, 6, 7, 8)
 """The values of l; those above n are left out."""
@@ -353,6 +353,7 @@ LIVE = LivePage(
         "distractors": (2, 3, 4),
     },
     choices=[{"training": training, **kind} for training in (SEPARATE, JOINT) for kind in _KINDS],
+    restricted=OF_PATTERNS,
     trains=Trains(training_of, of_run, come_to, {"patches_per_expert": 3, "samples": 60}),
 )  # fmt: skip
 """How the trainings are recorded for a page."""

@@ -55,7 +55,7 @@ from moe_lab_widgets.labs.router_alignment_runs import (
 )
 from moe_lab_widgets.labs.router_alignment_stories import STORIES
 from moe_lab_widgets.labs.router_alignment_words import SHOWN, caption
-from moe_lab_widgets.live.declare import LivePage, Question
+from moe_lab_widgets.live.declare import OF_PATTERNS, LivePage, Question
 
 SMALLEST_BAR = 0.015
 """So that a coverage of 0 can be seen."""
@@ -271,7 +271,6 @@ QUESTION = Question(
     seen,
 )
 
-_SYNTHETIC, _IMITATED = {"knob": "source", "is": [SYNTHETIC]}, {"knob": "distractors", "not": [0]}
 LIVE = LivePage(
     numbers={
         "patches": (6, 8, 11), "patches_per_expert": (3, 4, 5), "experts": (4, 6, 8), "samples": (60, 100, 140),
@@ -290,9 +289,7 @@ LIVE = LivePage(
     restricted=(
         ("experts", "neurons"),
         ("patches_per_expert", "patches"),
-        ("distractors", "patches", (_SYNTHETIC,)),
-        ("gap", "delta_r", (_SYNTHETIC, _IMITATED)),
-        ("gap", "delta_d", (_SYNTHETIC, _IMITATED)),
+        *OF_PATTERNS,
     ),
 )  # fmt: skip
 """How the Lab is recorded for a page."""

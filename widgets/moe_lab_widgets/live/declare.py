@@ -100,5 +100,14 @@ class LivePage:
         return True
 
 
+_SYNTHETIC, _IMITATED = {"knob": "source", "is": ["synthetic"]}, {"knob": "distractors", "not": [0]}
+OF_PATTERNS = (
+    ("distractors", "patches", (_SYNTHETIC,)),
+    ("gap", "delta_r", (_SYNTHETIC, _IMITATED)),
+    ("gap", "delta_d", (_SYNTHETIC, _IMITATED)),
+)
+"""Restricted pairs of the knobs of a `PatternTask`, in Labs whose knob `source` says that there is one."""
+
+
 def _fits(choice: Any, value: Any) -> bool:
     return bool(choice[0] <= value <= choice[1]) if isinstance(choice, tuple) else bool(choice == value)

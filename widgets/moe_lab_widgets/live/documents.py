@@ -13,7 +13,7 @@ from moe_lab_widgets.engine.declaration import MOST_NAMED
 from moe_lab_widgets.live.declare import LivePage
 from moe_lab_widgets.live.recording import recorded, recorded_training
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
-from moe_lab_widgets.playground.declared import Pair, complete, kind_of, knob_of, rule_of
+from moe_lab_widgets.playground.declared import complete, kind_of, knob_of, rules_of
 from moe_lab_widgets.playground.texts import BOTH
 
 
@@ -100,7 +100,7 @@ def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
         "defaults": {source: complete(kind, {"source": source}) for source in sources} or {"": defaults_of(kind)},
         "question": None if asked is None else {"asks": asked.asks, "answers": list(asked.answers)},
         "words": dict(BOTH),
-        "rules": [rule for pair in page.restricted if (rule := rule_of(kind, Pair(*pair))) is not None],
+        "rules": rules_of(kind, page.restricted),
         "stories": stories,
         "panels": [_panel(panel) for panel in declaration.panels],
         "records": declaration.records,

@@ -10,16 +10,13 @@ from typing import Any
 
 import moe_lab
 from moe_lab.core.errors import InputError
-from moe_lab.registry import LABS as LABS_OF_THE_COURSE
-from moe_lab.registry import PAGES, PAPERS
+from moe_lab.registry import LABS, PAGES, PAPERS
 from moe_lab_widgets.live import documents
 from moe_lab_widgets.live.product import module
 from moe_lab_widgets.live.template import in_json
 from moe_lab_widgets.playground import bundle, declared
 
 HERE = Path(__file__).parent
-LABS = tuple(PAGES)
-"""The Labs that are recorded."""
 
 
 def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = None) -> str:
@@ -31,13 +28,16 @@ def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = N
       values: of knobs, with which it begins unless its address has others; the defaults when None.
 
     Raises:
-      ValueError: the Lab is not recorded, or not for these values.
+      ValueError: the Lab has no page, or none that begins with these values.
+      RuntimeError: the page's files cannot be put together: see the message.
     """
-    if lab not in LABS:
-        raise InputError(f"the Labs that are recorded for a live page are {', '.join(LABS)}: got {lab!r}")
+    if lab not in PAGES:
+        raise InputError(f"the Labs with a page are {', '.join(PAGES)}: got {lab!r}")
     kind = declared.kind_of(lab)
     how, links = documents.page_of(kind), bundle.links(lab, site)
     if how.trains is not None:  # a map, which its page draws itself
+        if values is not None:
+            raise InputError(f"the page of a map begins with what its address says: got values for {lab}")
         named = modules(links, (lab,))
         html = bundle.assembled("phase.html", named, ("map_session", "MapSession"), links)
         return html.replace("{recorded}", _in_html(documents.document(kind)))
@@ -59,7 +59,7 @@ def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = N
 
 def answers(lab: str) -> str:
     """Returns what visitors ask first of a page, with short answers, as HTML."""
-    paper = PAPERS[next(one.paper for one in LABS_OF_THE_COURSE if one.name == lab)]
+    paper = PAPERS[next(one.paper for one in LABS if one.name == lab)]
     link = f'<a href="{escape(paper.url)}">{escape(paper.citation)}</a>'
     found = {
         "What am I looking at?": "A mixture of experts while it trains: several small networks, and a router that "

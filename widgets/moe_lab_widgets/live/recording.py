@@ -121,11 +121,12 @@ def recorded(
     return _recorded(declaration.training, declaration.runs(values), values, declaration.records, pictures, whole)
 
 
-def recorded_training(trains: Trains, values: Mapping[str, Any]) -> Document:
+def recorded_training(trains: Trains, values: Mapping[str, Any], whole: bool = False) -> Document:
     """Records a training, and what it comes to.
 
     Args:
       values: of the knobs, and of those that the training has besides.
+      whole: whether to keep measures that no result needs.
 
     Raises:
       NotRecordedError: something cannot be repeated by a page; says what, and where it is.
@@ -135,16 +136,7 @@ def recorded_training(trains: Trains, values: Mapping[str, Any]) -> Document:
         with recorder.program("marks"):
             return {"": dict(trains.results(now))}
 
-    return _recorded(trains.training, {"training": trains.run(values)}, values, 2, results, whole=False)
-
-
-def recorded_run(training: Callable[[Any], Training[Any]], run: RunConfig) -> Document:
-    """Records a run as it is, with all that is measured of it and no picture.
-
-    Raises:
-      NotRecordedError: something cannot be repeated by a page; says what, and where it is.
-    """
-    return _recorded(training, {"run": run}, {}, 100, lambda *_: {"": {}}, whole=True)
+    return _recorded(trains.training, {"training": trains.run(values)}, values, 2, results, whole)
 
 
 def _recorded(

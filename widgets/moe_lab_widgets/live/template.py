@@ -82,7 +82,7 @@ def template(record: Record, knobs: Sequence[Fitted], fixed: Mapping[str, Any]) 
 def _merged(values: list[Any], names: list[str], path: str, fitted: Callable[[str, list[float]], Any]) -> Any:
     """Returns what documents have in common, with formulas for numbers that differ."""
     first = values[0]
-    if all(one == first for one in values) and not isinstance(first, (bool, str)):
+    if all(one == first and type(one) is type(first) for one in values):
         return first
     if isinstance(first, dict):
         _same([list(one) for one in values], names, path)
@@ -92,8 +92,6 @@ def _merged(values: list[Any], names: list[str], path: str, fitted: Callable[[st
         return [
             _merged(list(own), names, f"{path}[{place}]", fitted) for place, own in enumerate(zip(*values, strict=True))
         ]
-    if all(one == first and type(one) is type(first) for one in values):
-        return first
     if any(isinstance(one, (str, bool)) or one is None for one in values):
         _same(values, names, path)
     return fitted(path, [float(one) for one in values])

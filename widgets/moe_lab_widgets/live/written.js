@@ -1,4 +1,6 @@
-/** Words with numbers in them, written as `moe_lab.drawing.marks.written` does. */
+/** Words with numbers in them, written as `moe_lab.drawing.words.written` does. */
+
+import { fixed, joined } from "./plain.js";
 
 /** A number, or which things are true. @typedef {number | string | { data: ArrayLike<number> }} Value */
 /** @typedef {{ text: string, numbers?: Value[], when?: number | boolean, instead?: Words, then?: Words }} Words */
@@ -22,8 +24,7 @@ export function written(words) {
 /** The numbers of things that are true, from 1: "1, 2 and 4". @param {Value} which */
 function trueNames(which) {
   const truths = typeof which === "object" ? Array.from(which.data) : [Number(which)];
-  const names = truths.flatMap((one, place) => (one ? [String(place + 1)] : []));
-  return [names.slice(0, -1).join(", "), names[names.length - 1]].filter(Boolean).join(" and ");
+  return joined(truths.flatMap((one, place) => (one ? [String(place + 1)] : [])));
 }
 
 /** @param {number} value @param {string} comma @param {number} digits @param {string} kind */
@@ -33,16 +34,4 @@ function formatted(value, comma, digits, kind) {
   if (kind === "s") return fixed(value, Math.abs(value) < 10 - 0.5 / 10 ** digits ? digits : 0);
   const plain = fixed(value, digits);
   return comma ? plain.replace(/\B(?=(\d{3})+(?!\d))/g, ",") : plain;
-}
-
-/** A number with some digits; a tie goes to the even digit, as in Python. @param {number} value @param {number} digits */
-function fixed(value, digits) {
-  const halves = value * 2 ** (digits + 1);
-  if (Number.isInteger(halves) && halves % 2 !== 0) {
-    const scaled = Math.abs(value) * 10 ** digits;
-    const low = Math.floor(scaled);
-    const even = scaled - low === 0.5 ? (low % 2 ? low + 1 : low) : Math.round(scaled);
-    return (Math.sign(value) * (even / 10 ** digits)).toFixed(digits);
-  }
-  return value.toFixed(digits);
 }

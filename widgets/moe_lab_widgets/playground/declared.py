@@ -34,7 +34,7 @@ from moe_lab_widgets.engine.callbacks import OwnMoves
 from moe_lab_widgets.engine.knobs import LabKnob, readout_format
 from moe_lab_widgets.engine.mnist import MNIST
 from moe_lab_widgets.engine.story import Story
-from moe_lab_widgets.playground.texts import BOTH, OWN
+from moe_lab_widgets.playground.texts import BOTH, MAP
 
 PHASES = "PhaseTransitionLab"
 SHAPES = {"o": "circle", "s": "square", "^": "up", "D": "diamond", "v": "down", "p": "5", "h": "6", "8": "8"}
@@ -74,13 +74,13 @@ def lab_of(name: str) -> dict[str, Any]:
         "title": kind.title,
         "knobs": [knob_of(knob, kind.knobs) for knob in kind.knobs],
         "defaults": {source: complete(kind, {"source": source}) for source in sources},
-        "rules": [rule for pair in PAIRS if (rule := rule_of(kind, pair)) is not None],
+        "rules": rules_of(kind, kind.declaration.page.restricted),
         "stories": [_story(kind, story) for story in kind.stories],
         "panels": [
             {"title": panel.title, "note": panel.note if isinstance(panel.note, str) else ""}
             for panel in kind.declaration.panels
         ],
-        "words": {**home.WORDS, "SPREAD": SPREAD_WORDS, **BOTH, **OWN[name]},
+        "words": {**home.WORDS, "SPREAD": SPREAD_WORDS, **BOTH, **MAP},
         "tip_seed": SEED_TIP,
         **_of_phases(home),
     }
@@ -181,16 +181,6 @@ class Pair:
     when: tuple[Mapping[str, Any], ...] = ()
 
 
-_SYNTHETIC = {"knob": "source", "is": ["synthetic"]}
-_IMITATED = {"knob": "distractors", "not": [0]}
-PAIRS = (
-    Pair("experts", "neurons"),
-    Pair("patches_per_expert", "patches"),
-    Pair("distractors", "patches", (_SYNTHETIC,)),
-    Pair("gap", "delta_r", (_SYNTHETIC, _IMITATED)),
-    Pair("gap", "delta_d", (_SYNTHETIC, _IMITATED)),
-)
-"""The pairs of any Lab here; a test asks whether they are all. How they restrict each other the Lab's check says."""
 FREE: Values = {
     "source": "synthetic",
     "patches": 32,
@@ -213,6 +203,11 @@ def refusal(kind: Any, values: Values) -> str:
     except ValueError as error:
         return str(error)
     return ""
+
+
+def rules_of(kind: Any, restricted: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Returns the rules on pairs of knobs, each given as a `Pair`."""
+    return [rule for pair in restricted if (rule := rule_of(kind, Pair(*pair))) is not None]
 
 
 def rule_of(kind: Any, pair: Pair) -> dict[str, Any] | None:

@@ -28,15 +28,20 @@ export function joined(parts) {
   return parts.length > 1 ? `${parts.slice(0, -1).join(", ")} and ${parts[parts.length - 1]}` : parts.join("");
 }
 
-/** A number without decimals. Halves go to the even neighbour, as in Python. @param {number} value */
-function rounded(value) {
-  const below = Math.floor(value);
-  if (value - below !== 0.5) return Math.round(value);
-  return below % 2 ? below + 1 : below;
+/** A number with some digits; a tie goes to the even digit, as in Python. @param {number} value @param {number} digits */
+export function fixed(value, digits) {
+  const halves = value * 2 ** (digits + 1);
+  if (Number.isInteger(halves) && halves % 2 !== 0) {
+    const scaled = Math.abs(value) * 10 ** digits;
+    const low = Math.floor(scaled);
+    const even = scaled - low === 0.5 ? (low % 2 ? low + 1 : low) : Math.round(scaled);
+    return (Math.sign(value) * (even / 10 ** digits)).toFixed(digits);
+  }
+  return value.toFixed(digits);
 }
 
 /** Whole percents, without the sign. @param {number} share */
-export const percentOf = (share) => String(rounded(100 * share));
+export const percentOf = (share) => fixed(100 * share, 0);
 
 /** @param {number} share */
 export const percent = (share) => (Number.isFinite(share) ? `${percentOf(share)} %` : "–");
