@@ -6,12 +6,12 @@ are pushed apart, numbers left out of small cells) is the renderer's.
 
 Numbers are tensors or plain numbers; a tensor that holds one number may stand for it. NaN is what is not there: a
 point, a record to come, a number in a sentence. A style is a name: "model" is the model under study, "other" what it is
-compared with; "ink" and "muted" are text, "failure" thresholds and failures, "rule" thin rules; "class 1" and "class 2"
-are the classes of samples.
+compared with, "other 1" to "other 4" where there are several; "ink" and "muted" are text, "failure" thresholds and
+failures, "rule" thin rules; "class 1" and "class 2" are the classes of samples.
 
-Furniture, which depends on the values of the knobs alone: `Scales`, `Table`, `TileTable`, `Level`, `Key`, `Title`,
-`Note`, `Outline`. Of a record: `Curves`, `Ends`, `Lines`, `Ways`, `Cells`, `Bars`, `Tiles`, `Swarm`. Both: `Heads`,
-`Points`, `Writing`.
+Furniture, which depends on the values of the knobs alone: `Scales`, `Table`, `Level`, `Key`, `Title`, `Note`,
+`Outline`. Of a record: `Curves`, `Ends`, `Lines`, `Ways`, `Cells`, `Bars`, `Stacks`, `Swarm`. Both: `Heads`, `Points`,
+`Writing`. Those of patches are in patch_marks.py.
 
 Shapes: R records, T trials; k experts, n patches.
 """
@@ -87,19 +87,6 @@ class Table(Mark):
     firm: Sequence[Number] = ()
     widest: float = 90
     highest: float = 60
-
-
-@dataclass(frozen=True)
-class TileTable(Mark):
-    """Furniture for `Tiles`: a head for each row of tiles, and a title in the style of a class.
-
-    Attributes:
-      shape: the numbers of experts and of patches.
-    """
-
-    shape: tuple[Number, Number]
-    title: Words
-    style: str
 
 
 @dataclass(frozen=True)
@@ -275,26 +262,19 @@ class Bars(Mark):
 
 
 @dataclass(frozen=True)
-class Tiles(Mark):
-    """The patches of one sample as small pictures, in a row for each expert, on axes with a `TileTable`.
+class Stacks(Mark):
+    """A bar for each expert in its colour at x = 0, 1, ..., and a hollow one on top of it, as far as the axes reach.
 
-    Those that an expert keeps are framed in its colour, the others fade; whether the deciding one is among them is
-    said beside the row.
+    Of few experts the sum stands above.
 
     Attributes:
-      kept: (k, n).
-      side: the sample's class, from 0.
-      roles, sides: (n,) of each patch, as `moe_lab.patch_routing.data` has them.
-      ink: (n, side, side) images, 0 for paper and 1 for ink; without them the role shows what a patch is.
-      grain: how much noise grains show that stand for it, where there is no ink.
+      full, hollow: (k,) heights.
+      names: of the two parts, for the pointer; with {} for the expert.
     """
 
-    kept: Bool[Tensor, "k n"]
-    side: int
-    roles: Tensor
-    sides: Tensor
-    ink: Tensor | None = None
-    grain: Number = 0.0
+    full: Float[Tensor, " k"]
+    hollow: Float[Tensor, " k"]
+    names: tuple[str, str]
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,12 @@ def trial_words(trial: int, values: MarkValues) -> Words:
     return say("trial {:.0f} of {:,.0f}", trial + 1, trials, when=trials > 1, instead=say("the one trial"))
 
 
+def whole_passes(values: MarkValues, batch_size: int) -> Tensor:
+    """Returns the most steps that a run can take: whole passes over the data, at least as many as the slider says."""
+    epoch = (values.number("samples").clamp(min=1) / batch_size).ceil()
+    return epoch * (values.number("steps") / epoch).ceil().clamp(min=1)
+
+
 def larger(one: Tensor, other: Tensor, apart: float) -> Tensor:
     """Returns which of two numbers is larger: 0 the first, 1 the other, 2 neither by more than `apart`; NaN of NaN."""
     answer = torch.where((one - other).abs() <= apart, 2.0, (other > one).to(torch.float64))

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from moe_lab.core.errors import InputError
-from moe_lab.drawing import marks, theme
+from moe_lab.drawing import marks, patch_marks, theme
 from moe_lab.drawing.marks import Mark
 from moe_lab.drawing.words import Words, say, written
-from moe_lab_widgets.drawing import on_axes, tiles, trials
+from moe_lab_widgets.drawing import boxes, on_axes, tiles, trials
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.panel import Panel, PanelMarks
 
@@ -29,11 +29,16 @@ Drawing = Callable[[MarkRecord], Iterable[Sequence[Mark]]]
 STYLES: Mapping[str, tuple[theme.Style, Mapping[str, Any]]] = {
     "model": (theme.MODEL, {}),
     "other": (theme.OTHER, {"dashes": (3, 1.5)}),
+    **{
+        f"other {number + 1}": (theme.OTHER, {"dashes": dashes})
+        for number, dashes in enumerate(((4, 1.5), (1, 1.2), (6, 1.5, 1, 1.5), (2.5, 2.5)))
+    },
 }
 """The style of a curve, and how its median's line differs from it."""
 INKS = {
     "model": theme.INK, "other": theme.REFERENCE, "ink": theme.INK, "muted": theme.MUTED, "failure": theme.FAILURE,
     "rule": theme.RULE, "class 1": theme.CLASSES[0], "class 2": theme.CLASSES[1],
+    **{f"other {number}": theme.REFERENCE for number in (1, 2, 3, 4)},
 }  # fmt: skip
 SIDES = {"class 1": 0, "class 2": 1}
 LEVELS: Mapping[str, Mapping[str, Any]] = {
@@ -42,6 +47,8 @@ LEVELS: Mapping[str, Mapping[str, Any]] = {
     "axis": {"linewidth": 0.8, "zorder": 1.5, "color": theme.RULE},
 }
 """How lines across look where they are no level in a style."""
+FEW = 4
+"""Experts up to which numbers stand above their bars."""
 ROOMY = (20, 14)
 """The width and height in pixels from which on a cell has room for a number."""
 
@@ -161,9 +168,15 @@ def _(one: marks.Level, ax: Axes) -> None:
 
 
 @draw_mark.register
-def _(one: marks.TileTable, ax: Axes) -> None:
+def _(one: patch_marks.TileTable, ax: Axes) -> None:
     experts, patches = (round(float(count)) for count in one.shape)
     tiles.furnish(ax, patches, experts, written(one.title), INKS[one.style])
+
+
+@draw_mark.register
+def _(one: patch_marks.PlaceTable, ax: Axes) -> None:
+    experts, patches = (round(float(count)) for count in one.shape)
+    boxes.furnish(ax, patches, experts, written(one.title), INKS[one.style])
 
 
 @draw_mark.register
@@ -281,11 +294,31 @@ def _(one: marks.Bars, ax: Axes) -> None:
 
 
 @draw_mark.register
-def _(one: marks.Tiles, ax: Axes) -> None:
+def _(one: patch_marks.Tiles, ax: Axes) -> None:
     ink = None if one.ink is None else _array(one.ink)
     kept = _array(one.kept) > 0
     roles, sides = (_array(part).astype(int) for part in (one.roles, one.sides))
     tiles.draw(ax, kept, one.side, tiles.Faces(tuple(roles), tuple(sides), ink, float(one.grain)))
+
+
+@draw_mark.register
+def _(one: patch_marks.Places, ax: Axes) -> None:
+    refused, lost = (_array(part) > 0 for part in (one.refused, one.lost))
+    looks = _array(one.roles).astype(int), _array(one.sides).astype(int)
+    boxes.draw(ax, one.side, _array(one.weights), refused, lost, looks)
+
+
+@draw_mark.register
+def _(one: marks.Stacks, ax: Axes) -> None:
+    full, hollow = _array(one.full), _array(one.hollow)
+    things, above = np.arange(len(full)), np.minimum(full + hollow, ax.get_ylim()[1])
+    names = [[name.format(thing + 1) for thing in things] for name in one.names]
+    colours = [theme.expert(thing).colour for thing in range(len(full))]
+    on_axes.bars(ax, things, above - full, 0.7, theme.REFERENCE, begin=full, hollow=True, names=names[1])
+    on_axes.bars(ax, things, full, 0.7, colours, names=names[0])
+    if len(things) <= FEW:
+        counts = [f"{count:.1f}" for count in full + hollow]
+        on_axes.write(ax, things, above, counts, theme.MUTED, size=theme.SMALL_SIZE, down=-9)
 
 
 @draw_mark.register

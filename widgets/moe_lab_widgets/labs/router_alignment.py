@@ -26,18 +26,17 @@ from moe_lab.drawing.marks import (
     Outline,
     Points,
     Scales,
-    Tiles,
-    TileTable,
     Ways,
     Writing,
     chosen,
     middle,
 )
+from moe_lab.drawing.patch_marks import Tiles, TileTable
 from moe_lab.drawing.words import Number, Words, either, say
 from moe_lab.patch_routing import CNN
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.mark_words import larger
+from moe_lab_widgets.drawing.mark_words import larger, whole_passes
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.make import lab
@@ -190,7 +189,7 @@ def patch_note(values: MarkValues) -> Words:
 
 
 def outcome_axes(values: MarkValues) -> Iterator[list[Mark]]:
-    last, experts = last_step(values), values.number("experts")
+    last, experts = whole_passes(values, CNN().batch_size), values.number("experts")
     yield [
         Scales(
             (0, last), (0.4, 1.01), (0, last), (0.5, 0.75, 1), "SGD step", x_pad=-9, y_reads="accuracy", percent="y"
@@ -213,12 +212,6 @@ def outcome_axes(values: MarkValues) -> Iterator[list[Mark]]:
 
 
 COVERAGE = f"coverage, trial {SHOWN + 1}: how often each expert\nreceives the deciding patch"
-
-
-def last_step(values: MarkValues) -> Tensor:
-    """Returns the most steps that a run can take: whole passes over the data."""
-    epoch = (values.number("samples").clamp(min=1) / CNN().batch_size).ceil()
-    return epoch * (values.number("steps") / epoch).ceil().clamp(min=1)
 
 
 def outcome_note(values: MarkValues) -> Words:

@@ -7,27 +7,27 @@ synthetic patches of pmoe2023: one patch of each sample decides its class.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
+from moe_lab.drawing.marks import Cells, Curves, Ends, Heads, Level, Mark, Scales, Stacks, Table, chosen, middle
+from moe_lab.drawing.patch_marks import Places, PlaceTable
+from moe_lab.drawing.words import Words, either, say
 from moe_lab.patch_routing import PatchRun, PatternTask, RoutedMoE, train_batch
 from moe_lab.patch_routing.batch import samples_of
-from moe_lab.patch_routing.data import ROLES, SIGNAL
 from moe_lab.patch_routing.routing_rows import ROWS, STEP_SIZE
-from moe_lab_widgets.drawing.on_axes import bars, box_of, cells, ends, heads, percents, pixels, reads, table, write
-from moe_lab_widgets.drawing.panel import Panel
-from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.drawing.words import median, middle, percent
+from moe_lab.patch_routing.training import of_run
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.mark_words import larger, whole_passes
+from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.routing_choices_stories import STORIES
+from moe_lab_widgets.live.declare import Derived, LivePage, Question
 
 STUDY = "chosen"
 """The model whose routing the sliders describe."""
@@ -128,11 +128,7 @@ def begin(run: PatchRun, cache: dict[str, Any]) -> Iterator[Snapshot]:
 
 # ---- panel 1: where the patches go ----
 
-CROSS = "a patch without a place at this expert"
-LEVELS = 5
-"""Shades of a box, where every patch goes everywhere with a weight."""
-HIGH = 142.0
-"""Pixels of the Axes of a class. Their vertical axis counts pixels, the horizontal one patches."""
+SIDES = ("class 1", "class 2")
 NOTES = {
     "expert-choice": "full box: the expert takes the patch",
     "token-choice": "full box: the patch has a place; ×: it asked, but no place was left",
@@ -141,216 +137,192 @@ NOTES = {
 }
 
 
-def _note(values: Mapping[str, Any]) -> str:
+def places_note(values: MarkValues) -> Words:
     which = f"one test sample of each class, trial {SHOWN + 1}; framed: what decides the class"
-    return f"{which}\n{NOTES[values['routing']]}"
+    return say(f"{which}\n{NOTES[values['routing']]}")
 
 
-def _across(ax: Axes) -> float:
-    """Returns the pixels from one patch to the next."""
-    left, right = ax.get_xlim()
-    return box_of(ax)[2] / (right - left)
+def places_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    shape = values.number("experts"), values.number("patches")
+    for side, name, sign in zip(SIDES, theme.CLASS_NAMES, theme.CLASS_SIGNS, strict=True):
+        yield [PlaceTable(shape, say(f"class {sign}: one patch is {name}"), side)]
 
 
-def rows_of(ax: Axes, experts: int) -> tuple[NDArray[np.float64], float]:
-    """Returns the tops (expert + 1,) of the rows of boxes, the last one of what is lost, and their height."""
-    tile = min(_across(ax), 26.0)  # of a patch, above the boxes
-    down = min((HIGH - tile) / (experts + 1), 18.0)
-    tops = tile + down * np.arange(experts + 1, dtype=np.float64)
-    tops[-1] += 4
-    return tops, down
-
-
-def furnish_places(axes: list[Axes], values: Mapping[str, Any]) -> None:
-    patches, experts = values["patches"], values["experts"]
-    for side, ax in enumerate(axes):
-        ax.set(xlim=(-0.5, max(patches, box_of(ax)[2] / 40) - 0.5), ylim=(HIGH, 0), xticks=[], yticks=[])
-        ax.spines[:].set_visible(False)
-        title = f"class {theme.CLASS_SIGNS[side]}: one patch is {theme.CLASS_NAMES[side]}"
-        write(ax, -0.5, 0, [title], theme.CLASSES[side], ha="left", bold=True, right=-30, down=-14)
-        tops, down = rows_of(ax, experts)
-        heads(ax, [-0.5] * experts, tops[:-1] + down / 2, 12 if down >= 15 else 8.5, right=-14)
-        write(ax, -0.5, tops[-1] + down / 2, ["lost"], theme.MUTED, ha="right", size=theme.SMALL_SIZE, right=-6)
-
-
-def draw_places(axes: list[Axes], now: Record) -> None:
-    kept, asked, gates = (np.nan_to_num(now[f"example_{name}"][SHOWN]) for name in ("kept", "asked", "gates"))
-    levels = kept.astype(bool) * (LEVELS - 1)
+def places(now: MarkRecord) -> Iterator[list[Mark]]:
+    shown = {name: now.last(f"example_{name}")[SHOWN] for name in ("kept", "asked", "gates", "roles", "sides")}
+    kept, asked = (shown[name].nan_to_num() > 0 for name in ("kept", "asked"))  # (class, expert, patch)
+    weights = kept.to(torch.float64)
     if now.values["routing"] == "soft":
-        levels = np.rint((LEVELS - 1) * gates / max(float(gates.max()), 1e-12)).astype(int)
-    for side, ax in enumerate(axes):
-        _draw_tiles(ax, side, now)
-        _draw_boxes(ax, side, levels[side], kept[side].any(0))
-        tops, down = rows_of(ax, now.values["experts"])
-        expert, patch = np.nonzero((asked[side] > 0) & (kept[side] == 0))
-        cross: dict[str, Any] = {"color": theme.MUTED, "markersize": 4.5, "markeredgewidth": 1.2, "clip_on": False}
-        ax.plot(patch, tops[expert] + down / 2, "x", label=CROSS, zorder=3, **cross)  # above the boxes, which it is in
-
-
-def _draw_boxes(ax: Axes, side: int, levels: NDArray[np.int64], anywhere: NDArray[np.bool_]) -> None:
-    """Draws a box for each expert and patch, and below them a black one for each patch that is lost."""
-    experts, patches = levels.shape
-    tops, down = rows_of(ax, experts)
-    rows, columns = (each.ravel() for each in np.indices((experts + 1, patches)))
-    lost = [theme.PAPER if there else theme.INK for there in anywhere]
-    colours = [shade(row, int(level)) for row, line in enumerate(levels) for level in line] + lost
-    words = [*(f"expert {expert + 1}" for expert in range(experts)), "lost"]
-    names = [f"class {theme.CLASS_SIGNS[side]}, patch {j + 1}, {row}" for row in words for j in range(patches)]
-    bars(ax, columns, [down - 2] * len(rows), 1 - 2 / _across(ax), colours, begin=tops[rows] + 1, names=names)
-
-
-def _draw_tiles(ax: Axes, side: int, now: Record) -> None:
-    """Draws the patches, and a frame around the column of the one that decides."""
-    roles, sides = (now[f"example_{name}"][SHOWN][side] for name in ("roles", "sides"))
-    tiles, frame = Sheet(zorder=2.2), Sheet(zorder=2.6)
-    tiles.set_label("the patches of an example")
-    frame.set_label("the patch that decides the class")
-    tops, down = rows_of(ax, now.values["experts"])
-    across, places = _across(ax), pixels(ax, np.arange(len(roles)), 0)
-    wide = min(tops[0] - 3, across - 2)
-    for (x, y), role, imitates in zip(places, roles.tolist(), sides.tolist(), strict=True):
-        tiles.image(x - wide / 2, y, x + wide / 2, y + wide, face, role, max(imitates, 0))
-        if role == SIGNAL:
-            edge = across / 2
-            frame.frame(x - edge, y - 2, x + edge, y + tops[-1] + down + 1, theme.CLASSES[side])
-    ax.add_artist(tiles)
-    ax.add_artist(frame)
-
-
-@lru_cache(maxsize=64)
-def face(role: int, side: int, wide: int, high: int, scale: float) -> NDArray[np.uint8]:
-    """Paints a patch as it looks."""
-    return theme.tile(ROLES[role], side, min(wide, high))
-
-
-@lru_cache(maxsize=64)
-def shade(expert: int, level: int) -> str:
-    """Returns an expert's colour in steps from nearly paper to full."""
-    colour = theme.rgba(theme.expert(expert).colour if level else theme.BACKGROUND)
-    mixed = theme.faded(colour, 1 - level / (LEVELS - 1) if level else 0.6)[:3]
-    return "#" + "".join(f"{part:02X}" for part in mixed.tolist())
+        gates = shown["gates"].nan_to_num()
+        weights = gates / gates.amax().clamp(min=1e-12)
+    for side in range(len(SIDES)):
+        refused, lost = asked[side] & ~kept[side], ~kept[side].any(0)
+        yield [Places(weights[side], refused, lost, side, shown["roles"][side], shown["sides"][side])]
 
 
 # ---- panel 2: the load of the experts ----
 
 
-def furnish_load(ax: Axes, values: Mapping[str, Any]) -> None:
-    patches, experts = values["patches"], values["experts"]
-    ax.set(xlim=(-0.5, experts - 0.5), ylim=(0, patches), xticks=[], yticks=[0, patches // 2, patches])
-    ax.tick_params(length=0)
-    ax.axhline(config_from(RoutedMoE, values).places(patches), color=theme.INK, linewidth=1.2, dashes=(4, 2))
-    heads(ax, range(experts), [0] * experts, 13 if experts <= 4 else 11, down=16)
+def places_of(values: MarkValues) -> Tensor:
+    """Returns C, the places of an expert."""
+    patches = values.number("patches")
+    return (values.number("capacity_factor") * patches / values.number("experts")).ceil().clamp(max=patches)
 
 
-def draw_load(ax: Axes, now: Record) -> None:
-    taken, refused = (np.nan_to_num(now[name][SHOWN]) for name in ("places_taken", "turned_away"))
-    experts = np.arange(len(taken))
-    above = np.minimum(taken + refused, now.values["patches"])
-    words = [f"expert {expert + 1}: patches" for expert in experts]
-    bars(
-        ax, experts, above - taken, 0.7, theme.REFERENCE, begin=taken, hollow=True,
-        names=[f"{word} turned away" for word in words],
-    )  # fmt: skip
-    colours = [theme.expert(expert).colour for expert in range(len(taken))]
-    bars(ax, experts, taken, 0.7, colours, names=[f"{word} with a place" for word in words])
-    if len(experts) <= 4:
-        counts = [f"{count:.1f}" for count in taken + refused]
-        write(ax, experts, above, counts, theme.MUTED, size=theme.SMALL_SIZE, down=-9)
+def load_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    patches, experts = values.number("patches"), values.number("experts")
+    yield [
+        Scales((-0.5, experts - 0.5), (0, patches), (), (0, (patches / 2).floor(), patches)),
+        Level(places_of(values)),
+        Heads(experts, 0, chosen(experts <= 4, 13, 11), down=16),
+    ]
+
+
+def load(now: MarkRecord) -> Iterator[list[Mark]]:
+    taken, refused = (now.last(name)[SHOWN].nan_to_num() for name in ("places_taken", "turned_away"))
+    yield [Stacks(taken, refused, ("expert {}: patches with a place", "expert {}: patches turned away"))]
 
 
 # ---- panel 3: what comes out ----
 
-DASHES: dict[str, Any] = {
-    "expert choice": (4, 1.5),
-    "token choice": (1, 1.2),
-    "soft MoE": (6, 1.5, 1, 1.5),
-    "hash": (2.5, 2.5),
-    STUDY: (None, None),
-}
-"""Of every model, from back to front."""
+LOOKS = {**{name: (f"other {number + 1}", 1.8) for number, name in enumerate(BESIDE)}, STUDY: ("model", 2.8)}
+"""Style and width of every model's curve, from back to front."""
 MEASURES = {"test_accuracy": "accuracy", "signal_kept": "o kept", "lost": "lost"}
-WIDE = 70
-"""Pixels of a column of the table."""
 
 
-def _median(values: Mapping[str, Any]) -> str:
-    of = f"median of {values['trials']:,} trials" if values["trials"] > 1 else "one trial"
-    return f"test accuracy, {of};\nall of them have as many places"
+def outcome_note(values: MarkValues) -> Words:
+    trials, twin = values.number("trials"), twin_of(values)
+    of = say("test accuracy, median of {:,.0f} trials;", trials)
+    same = say("\nall of them have as many places")
+    if twin is not None:
+        same = either(twin[1], say(f"\n{STUDY} is the same as {twin[0]} now"), same)
+    return either(trials > 1, of, say("test accuracy, one trial;")) + same
 
 
-def furnish_outcome(axes: list[Axes], values: Mapping[str, Any]) -> None:
-    curves, numbers = axes
-    most = steps(values)
-    curves.set(xlim=(0, most), ylim=(0.4, 1.01))
-    curves.set_xlabel("SGD step", labelpad=-11, size=theme.SMALL_SIZE)
-    curves.set_xticks([0, most])
-    curves.set_yticks([0.5, 0.75, 1])
-    percents(curves.yaxis)
-    curves.axhline(0.5, color=theme.RULE, linewidth=0.8)
-    reads(curves, y="accuracy")
-
-    heads_of_columns = list(MEASURES.values())
-    table(numbers, MODELS, heads_of_columns)
-    numbers.set_xlim(-0.5, box_of(numbers)[2] / WIDE - 0.5)  # wider than the Axes, below the names of the curves
-    numbers.tick_params(labelcolor=theme.INK)
-    numbers.get_yticklabels()[0].set_fontweight("bold")
-    write(numbers, range(3), [-0.5] * 3, heads_of_columns, theme.MUTED, size=theme.SMALL_SIZE, down=-11)
+def twin_of(values: MarkValues) -> tuple[str, Tensor] | None:
+    """Returns the row of comparison that the chosen model may be, and whether its numbers say so."""
+    silent, asks_one = values.number("router_noise") == 0, values.number("experts_per_patch") == 1
+    own = [values["routing"], *(values[name] for name in ("gates", "order") if _applies(name, values))]
+    for name in BESIDE:
+        row = ROWS[name]
+        if own != [row.routing, *(getattr(row, knob) for knob in ("gates", "order") if _applies(knob, values))]:
+            continue
+        needs = {"expert choice": silent, "token choice": silent & asks_one, "hash": asks_one}
+        return name, needs.get(name, torch.tensor(True))
+    return None
 
 
-def draw_outcome(axes: list[Axes], now: Record) -> None:
-    curves, numbers = axes
-    labels = []
-    for name, dashes in DASHES.items():
-        chosen = name == STUDY
-        reached, values = now.curve("test_accuracy", name)
-        accuracy = median(values)
-        colour = theme.INK if chosen else theme.REFERENCE
-        weight: dict[str, Any] = {"linewidth": 2.8, "zorder": 3} if chosen else {"linewidth": 1.8, "zorder": 2.4}
-        curves.plot(reached, accuracy, color=colour, dashes=dashes, label=f"{name}, median", **weight)
-        if len(accuracy) and np.isfinite(accuracy[-1]):
-            labels.append((float(accuracy[-1]), name, colour))
-    ends(curves, labels, apart=0.115, size=theme.SMALL_SIZE)
-    shares = np.array([[middle(now.last(measure, name)) for measure in MEASURES] for name in MODELS])
-    cells(numbers, [percent(share) for share in shares.ravel()], shares, size=theme.SMALL_SIZE)
+def _applies(name: str, values: MarkValues) -> bool:
+    return _scored(values.plain) if name == "gates" else _by_patches(values.plain)
+
+
+def outcome_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    last = whole_passes(values, RoutedMoE().batch_size)
+    yield [
+        Scales(
+            (0, last), (0.4, 1.01), (0, last), (0.5, 0.75, 1), "SGD step", x_pad=-9, y_reads="accuracy", percent="y"
+        ),
+        Level(0.5, "axis"),
+    ]
+    heads = tuple(map(say, MEASURES.values()))
+    firm = [float(name == STUDY) for name in MODELS]
+    yield [Table(MODELS, tuple(MEASURES.values()), (len(MODELS), len(MEASURES)), heads, firm=firm, widest=70)]
+
+
+def outcome(now: MarkRecord) -> Iterator[list[Mark]]:
+    curves: list[Mark] = []
+    for name, (style, width) in LOOKS.items():
+        steps, accuracy = now.curve("test_accuracy", name)
+        curves.append(Curves(steps, middle(accuracy)[:, None], style, name, width))
+    ends = [middle(now.last("test_accuracy", name)) for name in LOOKS]
+    styles = [style for style, _ in LOOKS.values()]
+    yield [*curves, Ends(ends, tuple(map(say, LOOKS)), styles, 0.115, theme.SMALL_SIZE)]
+    shares = [torch.stack([middle(now.last(measure, name)) for measure in MEASURES]) for name in MODELS]
+    numbers = torch.stack(shares)
+    yield [Cells(numbers.nan_to_num(), numbers, ("{:.0%}",) * len(MEASURES), size=theme.SMALL_SIZE)]
 
 
 # ---- words ----
 
 
-def caption(now: Record) -> str:
-    kept, lost, dropped = (percent(middle(now[name])) for name in ("signal_kept", "lost", "dropped"))
-    places, routing = config_from(RoutedMoE, now.values).places(now.values["patches"]), now.values["routing"]
-    each = f"{places} place{'s' * (places > 1)} an expert"
-    found = f"With {each}, o is kept in {kept} of the samples and {lost} of the patches are lost"
-    if routing in ("token-choice", "hash"):
-        found = f"With {each}, o is kept in {kept}, {lost} of patches are lost, and {dropped} of choices find no place"
-    if routing == "soft":
-        share = percent(middle(now["signal_share"]))
-        found = f"With {each}, nothing is lost, and o is {share} of what experts receive"
-    if now.step == 0:
-        return f"{found}."
-    accuracy = percent(middle(now["test_accuracy"]))
-    beside = ", ".join(
-        f"{name} {percent(middle(now.last('test_accuracy', name)))}" for name in BESIDE if now.of(name) is not None
+def caption(now: MarkRecord) -> Words:
+    kept, lost, dropped, accuracy = (
+        middle(now.last(name)) for name in ("signal_kept", "lost", "dropped", "test_accuracy")
     )
-    return f"{found}. The accuracy is {accuracy}{f' ({beside})' if beside else ''}."
+    places, routing = places_of(now.values), now.values["routing"]
+    each = either(places > 1, say("With {:.0f} places an expert, ", places), say("With 1 place an expert, "))
+    found = say("o is kept in {:.0%} of the samples and {:.0%} of the patches are lost", kept, lost)
+    if routing in ("token-choice", "hash"):
+        found = say(
+            "o is kept in {:.0%}, {:.0%} of patches are lost, and {:.0%} of choices find no place", kept, lost, dropped
+        )
+    if routing == "soft":
+        share = middle(now.last("signal_share"))
+        found = say("nothing is lost, and o is {:.0%} of what experts receive", share)
+    beside = ", ".join(f"{name} {{:.0%}}" for name in BESIDE)
+    others = [middle(now.last("test_accuracy", name)) for name in BESIDE]
+    later = say(f". The accuracy is {{:.0%}} ({beside}).", accuracy, *others)
+    return each + found + either(now.first, say("."), later)
 
 
 PANELS = (
-    Panel(
-        "Where the patches go", draw_places, furnish_places, _note,
+    mark_panel(
+        "Where the patches go", places, places_axes, places_note,
         width=490, margins=(56, 14, 104, 28), rows=2, gap=32,
     ),
-    Panel(
-        "Load of the experts", draw_load, furnish_load,
+    mark_panel(
+        "Load of the experts", load, load_axes,
         f"patches of a sample, trial {SHOWN + 1}\nhollow: turned away; dashed: C",
         width=232, margins=(46, 20, 96, 76),
     ),
-    Panel(
-        "What comes out", draw_outcome, furnish_outcome, _median,
+    mark_panel(
+        "What comes out", outcome, outcome_axes, outcome_note,
         width=378, margins=(100, 118, 90, 24), rows=(160, 125), gap=49,
     ),
 )  # fmt: skip
+
+SAME = 0.02
+"""How far apart accuracies are that the page calls about the same."""
+
+
+def more_often(now: MarkRecord) -> Tensor:
+    """Returns which is right more often at the median: 0 the chosen routing, 1 expert choice, 2 about the same."""
+    return larger(middle(now.last("test_accuracy")), middle(now.last("test_accuracy", BESIDE[0])), SAME)
+
+
+def seen(now: MarkRecord) -> Words:
+    mine, theirs = middle(now.last("test_accuracy")), middle(now.last("test_accuracy", BESIDE[0]))
+    which = more_often(now)
+    better = either(which == 0, say("the chosen routing is right more often"), say("expert choice is right more often"))
+    result = either(which == 2, say("both are right about as often"), better)
+    return result + say(": {:.0%} of the test samples against {:.0%} with expert choice", mine, theirs)
+
+
+QUESTION = Question(
+    "Predict before you run: at the end, which will be right more often?",
+    ("the chosen routing", "expert choice", f"about the same (within {100 * SAME:.0f} points)"),
+    more_often,
+    seen,
+)
+
+_GATES, _ORDERS = tuple(GATE_WORDS), ("arrival", "priority")
+LIVE = LivePage(
+    numbers={
+        "experts_per_patch": (3, 6, 3), "experts": (8, 4, 8), "places": (9, 12, 7), "patches": (13, 17, 19),
+        "samples": (60, 100, 140), "trials": (7, 11, 14), "noise": (0.3, 0.5, 0.2), "router_noise": (0.6, 0.8, 0.7),
+        "steps": (100, 140, 200), "learning_rate": (30.0, 45.0, 55.0),
+    },
+    derived={"places": Derived({"capacity_factor": 1, "patches": 1, "experts": -1}, most="patches")},
+    choices=(
+        *({"routing": "expert-choice", "gates": gates} for gates in _GATES),
+        *({"routing": "token-choice", "gates": gates, "order": order} for gates in _GATES for order in _ORDERS),
+        {"routing": "soft"},
+        {"routing": "hash"},
+    ),
+    restricted=(("experts_per_patch", "experts"),),
+    question=QUESTION,
+)  # fmt: skip
+"""How the Lab is recorded for a page."""
 
 RoutingChoicesLab = lab(
     "Routing choices",
@@ -359,11 +331,13 @@ RoutingChoicesLab = lab(
     knobs=KNOBS,
     runs=runs,
     begin=begin,
+    training=of_run,
+    page=LIVE,
     steps=steps,
     records=60,
     measures={"test_accuracy": "", "signal_kept": "o kept", "lost": "lost"},
     panels=PANELS,
-    caption=caption,
+    caption=sentence(caption),
     stories=STORIES,
     diverged="The loss of {name} became infinite in {trials}: try a smaller step size.",
 )

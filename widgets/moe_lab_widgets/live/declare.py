@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -44,6 +45,25 @@ class Trains:
 
 
 @dataclass(frozen=True)
+class Derived:
+    """A size that is no knob: a product of powers of knobs, rounded up.
+
+    Attributes:
+      powers: of the knobs; a recording for some size has the first one, whose power is 1, at a value that leads to it.
+      most: the knob that it does not exceed.
+    """
+
+    powers: Mapping[str, float]
+    most: str
+
+    def knob_for(self, size: float, values: Mapping[str, Any]) -> dict[str, float]:
+        """Returns the value of the first knob that leads to a size, where the other knobs have these values."""
+        first, *others = self.powers
+        product_of_others = math.prod(float(values[name]) ** self.powers[name] for name in others)
+        return {first: (size - 0.5) / product_of_others}
+
+
+@dataclass(frozen=True)
 class LivePage:
     """How a Lab is recorded for a page.
 
@@ -56,6 +76,7 @@ class LivePage:
       numbers: the values at which a knob is recorded: where all are at first, where it goes alone, and another one for
         the checks. Sizes of 1 and factors of 0 are no good: what torch leaves out there is not recorded.
       choices: choices by knob, of which any go together, or those that do.
+      derived: sizes of `numbers` that are no knobs.
       fixed: knobs that the page does not have, with their values.
       missing: what the page lacks, as sentences.
       restricted: pairs of knobs of which the second decides how far the first may go, and the conditions under which it
@@ -66,6 +87,7 @@ class LivePage:
 
     numbers: Mapping[str, tuple[float, float, float]]
     choices: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]] = field(default_factory=dict)
+    derived: Mapping[str, Derived] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
     missing: Sequence[str] = ()
     restricted: Sequence[tuple[Any, ...]] = ()

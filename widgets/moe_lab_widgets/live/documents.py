@@ -29,7 +29,8 @@ def document(kind: Any) -> str:
     packer = Packer()
     variants = [{"when": when, "recorded": packer.packed(variant_of(kind, page, when))} for when in page.variants]
     about = about_of(kind, page) if page.trains is None else {}
-    return in_json({"lab": about, "variants": variants, **packer.lists})
+    derived = {name: {"powers": list(one.powers.items()), "most": one.most} for name, one in page.derived.items()}
+    return in_json({"lab": about, "derived": derived, "variants": variants, **packer.lists})
 
 
 def pictured() -> list[str]:
@@ -64,7 +65,14 @@ def variant_of(kind: Any, page: LivePage, when: Mapping[str, Any], whole: bool =
     if (trains := page.trains) is not None:
         return template(lambda values: recorded_training(trains, values), knobs, {**trains.own, **fixed})
     views = {knob.name: knob.choices for knob in kind.knobs if knob.view_only}
-    return template(lambda values: recorded(kind, values, views, whole), knobs, fixed)
+
+    def at(values: Mapping[str, Any]) -> Any:
+        own = dict(values)
+        for name, size in page.derived.items():
+            own |= size.knob_for(own.pop(name), own)
+        return recorded(kind, own, views, whole)
+
+    return template(at, knobs, fixed)
 
 
 def defaults_of(kind: Any) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 /** Makes a recording for the values of the knobs out of a Lab's document (`template.py`). */
 
 /** @typedef {Record<string, any>} Values */
-/** @typedef {{ variants: { when: Values, recorded: any }[], formulas: [number | string, [string, number][]][][],
+/** A size that is no knob: a product of powers of knobs, rounded up, at most another knob.
+ * @typedef {{ powers: [string, number][], most: string }} Derived */
+/** @typedef {{ derived: Record<string, Derived>, variants: { when: Values, recorded: any }[], formulas: [number | string, [string, number][]][][],
  *   places: any[], programs: any[], constants: (number | string)[][], lab: any }} Document */
 
 /** The recording of the operations that some values need, with numbers in place of formulas.
@@ -11,7 +13,11 @@ export function instantiate(document, values) {
     Object.keys(when).every((name) => fits(when[name], values[name])),
   );
   if (!variant) throw new Error("a page has no recording for these values");
-  const numbers = document.formulas.map((terms) => evaluated(terms, values));
+  const sizes = { ...values };
+  for (const [name, { powers, most }] of Object.entries(document.derived)) {
+    sizes[name] = Math.min(Math.ceil(evaluated([[1, powers]], values)), values[most]);
+  }
+  const numbers = document.formulas.map((terms) => evaluated(terms, sizes));
   /** @param {any} value @returns {any} */
   const filled = (value) => {
     if (Array.isArray(value)) return value.map(filled);

@@ -5,7 +5,7 @@ knobs is found from recordings in which one knob moves at a time, and checked on
 checks must hold, or the Lab is refused.
 
 A number is a sum of terms; a term is a factor times powers of knobs and of their logarithms. What is found knob by knob
-is put together as a product, as a sum, as a product of sums, or as a sum of products.
+is put together as a product, as a sum, as a product of sums or the other way round, or as a constant and a product.
 """
 
 from __future__ import annotations
@@ -135,14 +135,16 @@ def _alone(knob: Fitted, first: float, other: float) -> Iterator[Terms]:
 
 
 def _together(parts: Sequence[Terms], first: float) -> Iterator[Terms]:
-    """Yields the ways to put together what depends on one knob each: products of sums, and sums of products."""
+    """Yields the ways to put together what depends on one knob each."""
     for groups in sorted(_partitions(list(parts)), key=lambda some: -len(some)):
-        made = _product([_sum(group, first) for group in groups], first)
-        if made is not None:
-            yield made
-        if 1 < len(groups) < len(parts):
-            within = [_product(group, first) for group in groups]
-            yield from [_sum(within, first)] if None not in within else []  # type: ignore[arg-type]
+        ways = [(_product, _sum)]
+        if len(groups) < len(parts):
+            ways += [(_sum, _product), (_sum, _raised), (_product, _raised)]
+        for of_groups, of_parts in ways:
+            within = [made for group in groups if (made := of_parts(group, first)) is not None]
+            together = of_groups(within, first) if len(within) == len(groups) else None
+            if together is not None:
+                yield together
 
 
 def _partitions(things: list[Terms]) -> Iterator[list[list[Terms]]]:
@@ -169,6 +171,15 @@ def _product(parts: Sequence[Terms], first: float) -> Terms | None:
             for more, further in part.items()
         }
     return {powers: _whole(factor) for powers, factor in made.items() if abs(factor) > CLOSE * abs(first) * 1e-6}
+
+
+def _raised(parts: Sequence[Terms], first: float) -> Terms | None:
+    """Returns a constant that all parts have, plus the product of what is left of them."""
+    constant = parts[0].get((), 0.0)
+    if any(part.get((), 0.0) != constant for part in parts):
+        return None
+    made = _product([{powers: factor for powers, factor in part.items() if powers} for part in parts], first - constant)
+    return None if made is None else {(): constant, **made}
 
 
 def _sum(parts: Sequence[Terms], first: float) -> Terms:
