@@ -62,7 +62,7 @@ def compared(node: str, kind: Any, steps: int) -> tuple[float, float]:
     values = documents.defaults_of(kind)
     when = how.choice_of(values)
     packer = Packer()
-    variant = {"when": when, "recorded": packer.packed(documents.variant_of(kind, how, when))}
+    variant = {"when": when, "recorded": packer.packed(documents.recordings_of(kind, how, [when])[0])}
     document = json.loads(in_json({"variants": [variant], **packer.lists}))
     with tempfile.TemporaryDirectory() as folder:
         page.modules().written(Path(folder), "run", "template")

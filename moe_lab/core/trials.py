@@ -100,7 +100,7 @@ def drawn(wanted: Mapping[str, Draw], trials: Sequence[int], seed: int) -> dict[
     """
     source = _SOURCE.get()
     if source is not None:
-        return {name: source(one, trials) for name, one in wanted.items()}
+        return source(wanted, trials)
     purposes = dict.fromkeys(purpose for one in wanted.values() for purpose in one.purposes)
     by_trial = [{purpose: stream(seed, trial, purpose) for purpose in purposes} for trial in trials]
     found = {
@@ -110,7 +110,7 @@ def drawn(wanted: Mapping[str, Draw], trials: Sequence[int], seed: int) -> dict[
     return {name: torch.from_numpy(values) for name, values in found.items()}
 
 
-Source = Callable[[Draw, Sequence[int]], torch.Tensor]
+Source = Callable[[Mapping[str, Draw], Sequence[int]], dict[str, torch.Tensor]]
 Given = Callable[[str, float], torch.Tensor]
 _SOURCE: ContextVar[Source | None] = ContextVar("where raw numbers come from", default=None)
 _GIVEN: ContextVar[Given | None] = ContextVar("where the numbers of a Config come from", default=None)

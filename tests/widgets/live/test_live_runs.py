@@ -55,15 +55,24 @@ console.log(JSON.stringify(plain({ said, measured })));
 
 
 @cache
-def whole(lab: str, which: int) -> tuple[dict[str, Any], Any]:
-    """Returns a choice of each knob that has some, and a document with that variant alone, with all measures."""
+def whole(lab: str) -> list[tuple[dict[str, Any], Any]]:
+    """Returns the choices of each variant, and a document with that variant alone, with all measures."""
     kind = getattr(moe_lab_widgets, lab)
     how = documents.page_of(kind)
-    when = how.variants[which]
+    return [
+        (when, document_of(lab, when, made))
+        for when, made in zip(how.variants, documents.recordings_of(kind, how, how.variants, whole=True), strict=True)
+    ]
+
+
+def document_of(lab: str, when: dict[str, Any], recording: Any) -> Any:
+    """Returns a document with one variant."""
     packer = Packer()
-    made = packer.packed(documents.variant_of(kind, how, when, whole=True))
-    document = {"lab": {}, "variants": [{"when": when, "recorded": made}], **packer.lists}
-    return when, json.loads(in_json(document))
+    made = packer.packed(recording)
+    derived = documents.derived_of(documents.page_of(getattr(moe_lab_widgets, lab)))
+    return json.loads(
+        in_json({"lab": {}, "derived": derived, "variants": [{"when": when, "recorded": made}], **packer.lists})
+    )
 
 
 def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -73,7 +82,8 @@ def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
     while True:
         values = documents.defaults_of(kind) | dict(how.fixed)
         for knob in kind.knobs:
-            if knob.name in how.numbers or knob.view_only:
+            of_sizes = [next(iter(size.powers)) for size in how.derived.values()]
+            if knob.name in (*how.numbers, *of_sizes) or knob.view_only:
                 values[knob.name] = offered(knob)[int(random.integers(len(offered(knob))))]
         for name, choice in when.items():
             values[name] = int(random.integers(choice[0], choice[1] + 1)) if isinstance(choice, tuple) else choice
@@ -186,7 +196,7 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
 @pytest.mark.parametrize(("lab", "which"), one_in(4, list(variants()), first=1))
 def test_a_run_in_a_page_is_the_librarys(lab: str, which: int, tmp_path: Path) -> None:
     """Of four runs three at least, to 1e-12: in one of thirty a sample goes to another expert, on any processor."""
-    when, document = whole(lab, which)
+    when, document = whole(lab)[which]
     differ = []
     for seed in range(4):
         try:
@@ -213,12 +223,12 @@ console.log(JSON.stringify({ failed, records: told.filter((one) => one.type === 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lab", ["RouterAlignmentLab", "SpecializationLab"])
+@pytest.mark.parametrize("lab", ["RouterAlignmentLab", "SpecializationLab", "RoutingChoicesLab"])
 def test_every_slider_can_be_at_its_ends(lab: str, tmp_path: Path) -> None:
     kind = getattr(moe_lab_widgets, lab)
     how, defaults = documents.page_of(kind), documents.defaults_of(kind) | {"samples": 60}
     which = how.variants.index(how.choice_of(defaults))
-    _, document = whole(lab, which)
+    _, document = whole(lab)[which]
     every = []
     for knob in kind.knobs:
         for value in (offered(knob)[0], offered(knob)[-1]) if knob.name in how.numbers else ():
@@ -240,10 +250,9 @@ def test_a_page_follows_a_change_of_the_librarys_mathematics(tmp_path: Path, mon
     monkeypatch.setitem(model.LOSSES, "paper", squared)
     kind = moe_lab_widgets.SpecializationLab
     how = documents.page_of(kind)
-    when, packer = {"activation": "linear"}, Packer()
-    recording = packer.packed(documents.variant_of(kind, how, when, whole=True))
-    document = {"lab": {}, "variants": [{"when": when, "recorded": recording}], **packer.lists}
-    assert_same_run(kind.__name__, when, json.loads(in_json(document)), 7, tmp_path)
+    when = {"activation": "linear"}
+    (recording,) = documents.recordings_of(kind, how, [when], whole=True)
+    assert_same_run(kind.__name__, when, document_of(kind.__name__, when, recording), 7, tmp_path)
 
 
 def test_what_depends_on_a_knob_in_another_way_is_refused() -> None:

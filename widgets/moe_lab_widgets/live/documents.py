@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from moe_lab_widgets.engine.declaration import MOST_NAMED
 from moe_lab_widgets.live.declare import LivePage
 from moe_lab_widgets.live.recording import recorded, recorded_training
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
+from moe_lab_widgets.live.tidying import of_choices
 from moe_lab_widgets.playground.declared import complete, kind_of, knob_of, rules_of
 from moe_lab_widgets.playground.texts import BOTH
 
@@ -27,10 +28,16 @@ def document(kind: Any) -> str:
     """
     page = page_of(kind)
     packer = Packer()
-    variants = [{"when": when, "recorded": packer.packed(variant_of(kind, page, when))} for when in page.variants]
+    whens = page.variants
+    made = recordings_of(kind, page, whens)
+    variants = [{"when": when, "recorded": packer.packed(one)} for when, one in zip(whens, made, strict=True)]
     about = about_of(kind, page) if page.trains is None else {}
-    derived = {name: {"powers": list(one.powers.items()), "most": one.most} for name, one in page.derived.items()}
-    return in_json({"lab": about, "derived": derived, "variants": variants, **packer.lists})
+    return in_json({"lab": about, "derived": derived_of(page), "variants": variants, **packer.lists})
+
+
+def derived_of(page: LivePage) -> dict[str, Any]:
+    """Returns the sizes that are no knobs, as a page computes them."""
+    return {name: {"powers": list(one.powers.items()), "most": one.most} for name, one in page.derived.items()}
 
 
 def pictured() -> list[str]:
@@ -52,27 +59,49 @@ def page_of(kind: Any) -> LivePage:
     return page
 
 
-def variant_of(kind: Any, page: LivePage, when: Mapping[str, Any], whole: bool = False) -> Any:
-    """Records a Lab for a choice of each knob that has some.
+def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]], whole: bool = False) -> list[Any]:
+    """Records a Lab for some of its variants, those together in which the same knobs may move.
 
     Args:
       whole: whether to keep measures that no picture reads.
     """
-    ranges = {name: choice for name, choice in when.items() if isinstance(choice, tuple)}
-    ones = {name: choice[0] for name, choice in ranges.items() if choice[0] == choice[1]}
-    fixed = {**defaults_of(kind), **page.fixed, **when, **ones}
-    knobs = [Fitted(name, values) for name, values in page.numbers.items() if name not in ones]
+    together: dict[str, list[int]] = {}
+    for number, when in enumerate(whens):
+        together.setdefault(repr(_still(when)), []).append(number)
+    made = {}
+    for numbers in together.values():
+        recordings = _recorded_together(kind, page, [whens[number] for number in numbers], whole)
+        made.update(zip(numbers, recordings, strict=True))
+    return [made[number] for number in range(len(whens))]
+
+
+def _still(when: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the values of numbers that do not move in a variant."""
+    return {name: one[0] for name, one in when.items() if isinstance(one, tuple) and one[0] == one[1]}
+
+
+def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]], whole: bool) -> list[Any]:
+    still = _still(whens[0])
+    fixed = {**defaults_of(kind), **page.fixed, **still}
+    choices = [{name: one for name, one in when.items() if not isinstance(one, tuple)} for when in whens]
+    knobs = [Fitted(name, values) for name, values in page.numbers.items() if name not in still]
     if (trains := page.trains) is not None:
-        return template(lambda values: recorded_training(trains, values), knobs, {**trains.own, **fixed})
+        return [
+            one
+            for choice in choices
+            for one in of_choices(
+                template(lambda values: recorded_training(trains, values), knobs, {**trains.own, **fixed, **choice})
+            )
+        ]
     views = {knob.name: knob.choices for knob in kind.knobs if knob.view_only}
 
     def at(values: Mapping[str, Any]) -> Any:
         own = dict(values)
         for name, size in page.derived.items():
             own |= size.knob_for(own.pop(name), own)
-        return recorded(kind, own, views, whole)
+        return recorded(kind, own, views, whole, choices)
 
-    return template(at, knobs, fixed)
+    return of_choices(template(at, knobs, fixed))
 
 
 def defaults_of(kind: Any) -> dict[str, Any]:

@@ -108,7 +108,18 @@ class OperationRecorder(TorchDispatchMode):
         self._operations: list[Operation] = []
         self._buffers: dict[int, int] = {}
         self._storages: list[torch.UntypedStorage] = []  # alive, or another would be given the same address
+        self._held: list[torch.UntypedStorage] = []  # those with numbers
         self._whole: list[tuple[torch.dtype, int]] = []
+
+    def _free(self) -> None:
+        """Frees the numbers of storages that nothing else holds; they stay themselves, or their keys would come again."""
+        held = []
+        for storage in self._held:
+            if torch._C._storage_Use_Count(storage._cdata) > 1:  # this recorder alone
+                held.append(storage)
+            elif storage.resizable():  # not NumPy's
+                storage.resize_(0)
+        self._held = held
 
     @contextmanager
     def program(self, name: str) -> Iterator[None]:
@@ -116,6 +127,7 @@ class OperationRecorder(TorchDispatchMode):
         self._operations = self.programs[name] = []
         with self:
             yield
+        self._free()
 
     @property
     def buffers(self) -> list[tuple[torch.dtype, int]]:
@@ -140,6 +152,7 @@ class OperationRecorder(TorchDispatchMode):
             count = storage.nbytes() // tensor.element_size()
             self._buffers[key] = len(self._storages)
             self._storages.append(storage)
+            self._held.append(storage)
             self._whole.append((tensor.dtype, count))
             if not result:
                 with torch._C._DisableTorchDispatch():

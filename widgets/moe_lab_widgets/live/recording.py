@@ -11,7 +11,9 @@ programs when they are due, and keeps the history; it knows neither the Lab nor 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -32,7 +34,7 @@ from moe_lab_widgets.live.operations import (
     Place,
     number_in_json,
 )
-from moe_lab_widgets.live.tidying import Document, tidied
+from moe_lab_widgets.live.tidying import Document, shared_runs, tidied
 
 SPARE = 1.5
 """How many times as many records as a Lab wants there may be."""
@@ -60,12 +62,16 @@ class RecordedValues(MarkValues):
 
 
 class RecordedNow:
-    """What functions of marks read of a record (`MarkRecord`) as buffers: measures, and their history in fixed rows."""
+    """What functions of marks read of a record (`MarkRecord`) as buffers: measures, and their history in fixed rows.
+
+    Attributes:
+      runs: the recorded run of each name; other choices may have others (`of`).
+    """
 
     def __init__(
         self, recorder: OperationRecorder, values: RecordedValues, latest: Mapping[str, Mapping[str, Tensor]], rows: int
     ) -> None:
-        self.values, self.names, self._recorder, self._latest = values, tuple(latest), recorder, latest
+        self.values, self.runs, self._recorder, self._latest = values, {name: name for name in latest}, recorder, latest
         with torch._C._DisableTorchDispatch():
             self.first, self.ended = torch.tensor(False), torch.tensor(False)
             self.step, self.total = torch.tensor(0.0, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
@@ -74,23 +80,42 @@ class RecordedNow:
             recorder.given(one)
         self.history: dict[tuple[str, str], Tensor] = {}
 
+    def of(self, runs: Mapping[str, str]) -> RecordedNow:
+        """Returns what is read where the names stand for these runs."""
+        other = copy(self)
+        other.runs = dict(runs)
+        return other
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.runs)
+
+    def _run(self, name: str | None) -> str:
+        return self.runs[self.names[0] if name is None else name]
+
     def curve(self, measure: str, name: str | None = None) -> tuple[Tensor, Tensor]:
-        run = self.names[0] if name is None else name
+        run = self._run(name)
         if (run, measure) not in self.history:
             rows = len(self.steps[run])
             with torch._C._DisableTorchDispatch():
-                self.history[run, measure] = torch.zeros(rows, *self.last(measure, run).shape, dtype=torch.float64)
+                self.history[run, measure] = torch.zeros(rows, *self.last(measure, name).shape, dtype=torch.float64)
             self._recorder.given(self.history[run, measure])
         return self.steps[run], self.history[run, measure]
 
     def last(self, measure: str, name: str | None = None) -> Tensor:
-        return self._latest[self.names[0] if name is None else name][measure]
+        return self._latest[self._run(name)][measure]
 
 
 def recorded(
-    lab: Any, values: Mapping[str, Any], views: Mapping[str, Sequence[Any]] | None = None, whole: bool = False
+    lab: Any,
+    values: Mapping[str, Any],
+    views: Mapping[str, Sequence[Any]] | None = None,
+    whole: bool = False,
+    choices: Sequence[Mapping[str, Any]] = ({},),
 ) -> Document:
-    """Records a Lab for some values of all of its knobs.
+    """Records a Lab for some values of all of its knobs, and for choices among which they differ besides.
+
+    A run that several choices have is recorded once (`tidying.of_choices` takes them apart).
 
     Args:
       lab: the class of a Lab whose panels and sentence are marks, and which declares its `training`.
@@ -102,23 +127,24 @@ def recorded(
     """
     declaration = lab.declaration
 
-    def pictures(recorder: OperationRecorder, given: RecordedValues, now: RecordedNow) -> Document:
+    def pictures(recorder: OperationRecorder, given: RecordedValues, now: RecordedNow, number: int) -> Document:
         asked, found = declaration.page and declaration.page.question, {}
         for key, view in _views(views or {}):
-            given.plain = {**values, **view}
-            with recorder.program(f"furniture{key}"):
+            given.plain = {**values, **choices[number], **view}
+            with recorder.program(f"furniture/{number}{key}"):
                 furniture = [
                     {"note": _note(panel.marks.note, given), "axes": _lists(panel.marks.furniture(given))}
                     for panel in declaration.panels
                 ]
-            with recorder.program(f"marks{key}"):
+            with recorder.program(f"marks/{number}{key}"):
                 panels = [_lists(panel.marks.draw(now)) for panel in declaration.panels]
                 found[key] = {"furniture": furniture, "panels": panels, "sentence": declaration.caption.words(now)}
                 if asked is not None:
                     found[key] |= {"right": asked.right(now), "seen": asked.seen(now)}
         return found
 
-    return _recorded(declaration.training, declaration.runs(values), values, declaration.records, pictures, whole)
+    runs = [declaration.runs({**values, **choice}) for choice in choices]
+    return _recorded(declaration.training, runs, values, declaration.records, pictures, whole)
 
 
 def recorded_training(trains: Trains, values: Mapping[str, Any], whole: bool = False) -> Document:
@@ -132,23 +158,24 @@ def recorded_training(trains: Trains, values: Mapping[str, Any], whole: bool = F
       NotRecordedError: something cannot be repeated by a page; says what, and where it is.
     """
 
-    def results(recorder: OperationRecorder, given: RecordedValues, now: RecordedNow) -> Document:
-        with recorder.program("marks"):
+    def results(recorder: OperationRecorder, given: RecordedValues, now: RecordedNow, number: int) -> Document:
+        with recorder.program(f"marks/{number}"):
             return {"": dict(trains.results(now))}
 
-    return _recorded(trains.training, {"training": trains.run(values)}, values, 2, results, whole)
+    return _recorded(trains.training, [{"training": trains.run(values)}], values, 2, results, whole)
 
 
 def _recorded(
     training: Callable[[Any], Training[Any]],
-    wanted: Mapping[str, RunConfig],
+    wanted: Sequence[Mapping[str, RunConfig]],
     values: Mapping[str, Any],
     records: int,
-    pictures: Callable[[OperationRecorder, RecordedValues, RecordedNow], Document],
+    pictures: Callable[[OperationRecorder, RecordedValues, RecordedNow, int], Document],
     whole: bool,
 ) -> Document:
+    """Records the runs of each choice, and its pictures."""
+    runs, of_choices = _runs_of(wanted)
     recorder = OperationRecorder()
-    runs = {name: run.replace(precision="float64", device="cpu") for name, run in wanted.items()}
     draws, given = _Draws(recorder), RecordedValues(recorder, values)
     trainings = _begun(training, runs, recorder, draws, given)
     learners = {name: one.learners[0] for name, one in trainings.items()}
@@ -162,8 +189,10 @@ def _recorded(
         _measured(kind, learners, recorder, latest)
     constant = {name: learner.constants for name, learner in learners.items()}
     now = RecordedNow(recorder, given, {name: latest[name] | constant[name] for name in runs}, rows_of(records))
-    encoded, place = _encoded(pictures(recorder, given, now), recorder), recorder.place
+    drawn = [pictures(recorder, given, now.of(names), number) for number, names in enumerate(of_choices)]
+    encoded, place = _encoded(drawn, recorder), recorder.place
     document: Document = {
+        "runs": of_choices,
         "programs": recorder.programs,
         "draws": draws.told(steps=False),
         "stepDraws": draws.told(steps=True),
@@ -186,6 +215,19 @@ def _recorded(
     return tidied(document, recorder, whole)
 
 
+def _runs_of(wanted: Sequence[Mapping[str, RunConfig]]) -> tuple[dict[str, RunConfig], list[dict[str, str]]]:
+    """Returns the runs to record, those first that all choices have, and for each choice the run of each name."""
+    known: dict[tuple[str, RunConfig], str] = {}
+    of_choices = []
+    for some in wanted:
+        own = {name: run.replace(precision="float64", device="cpu") for name, run in some.items()}
+        for name, run in own.items():
+            known.setdefault((name, run), f"{name}/{len(known)}")
+        of_choices.append({name: known[name, run] for name, run in own.items()})
+    runs = {key: run for (_, run), key in known.items()}
+    return {key: runs[key] for key in sorted(runs, key=lambda key: key not in shared_runs(of_choices))}, of_choices
+
+
 def _views(views: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, dict[str, Any]]]:
     """Yields the name and the values of each picture."""
     if not views:
@@ -199,23 +241,37 @@ class _Draws:
 
     def __init__(self, recorder: OperationRecorder) -> None:
         self._recorder = recorder
-        self._known: dict[tuple[Draw, bool], tuple[Tensor, Place]] = {}
+        self._known: dict[tuple[tuple[Draw, ...], bool], tuple[Tensor, Place]] = {}
 
-    def __call__(self, draw: Draw, trials: Sequence[int], steps: bool = False) -> Tensor:
-        if draw.kind == "gumbel":
-            raise NotRecordedError(f"a page cannot draw the numbers for {draw.purpose!r}, which are {draw.kind}")
-        if (draw, steps) not in self._known:
+    def __call__(self, wanted: Mapping[str, Draw], trials: Sequence[int]) -> dict[str, Tensor]:
+        """Returns numbers by name; those of one purpose follow one another."""
+        found, of_purpose = {}, dict[str, tuple[Draw, ...]]()
+        for name, draw in wanted.items():
+            of_purpose[draw.purpose] = (*of_purpose.get(draw.purpose, ()), draw)
+            found[name] = self._numbers(of_purpose[draw.purpose], trials, steps=False)
+        return found
+
+    def of_steps(self, wanted: Mapping[str, Draw], trials: Sequence[int]) -> dict[str, Tensor]:
+        """Returns numbers by name, which are drawn anew for each step."""
+        return {name: self._numbers((draw,), trials, steps=True) for name, draw in wanted.items()}
+
+    def _numbers(self, draws: tuple[Draw, ...], trials: Sequence[int], steps: bool) -> Tensor:
+        """Returns the numbers of the last one of some draws that follow one another."""
+        if draws[-1].kind == "gumbel":
+            raise NotRecordedError(f"a page cannot draw the numbers for {draws[-1].purpose!r}, which are gumbel")
+        if (draws, steps) not in self._known:
             with torch._C._DisableTorchDispatch():
-                made = torch.rand(len(trials), *draw.whole_shape, dtype=torch.float64)
-            self._known[draw, steps] = made, self._recorder.given(made)
-        return self._known[draw, steps][0]
+                made = torch.rand(len(trials), *draws[-1].whole_shape, dtype=torch.float64)
+            self._known[draws, steps] = made, self._recorder.given(made)
+        return self._known[draws, steps][0]
 
     def told(self, steps: bool) -> list[dict[str, Any]]:
-        """Returns the buffers with the streams that fill them."""
+        """Returns the buffers with the streams that fill them, and what is drawn of these before."""
         return [
             {"place": place, "purpose": draw.purpose, "kind": draw.kind, "several": draw.several or 0,
-             "things": draw.things or 0}
-            for (draw, of_steps), (_, place) in self._known.items()
+             "things": draw.things or 0,
+             "before": [[one.kind, math.prod(one.shape), one.things or 0] for one in before]}
+            for ((*before, draw), of_steps), (_, place) in self._known.items()
             if of_steps is steps
         ]  # fmt: skip
 
@@ -242,7 +298,7 @@ def _begun(
 def _stepped(learners: Mapping[str, Learner], recorder: OperationRecorder, draws: _Draws) -> None:
     """Records a step of each run."""
     for name, learner in learners.items():
-        raw = {one: draws(draw, learner.trials, steps=True) for one, draw in learner.step_draws.items()}
+        raw = draws.of_steps(learner.step_draws, learner.trials)
         with as_on_accelerator(), recorder.program(f"step/{name}"):
             learner.take_step(*learner.inputs_of(raw))
 

@@ -6,9 +6,11 @@ import { placesIn } from "./places.js";
 import { Stream } from "./streams.js";
 
 /** @typedef {import("./places.js").Place} Place */
-/** Raw numbers (trial, ...) of a purpose; of several streams along the second axis; orders of so many things.
- * @typedef {{ place: Place, purpose: string, kind: "uniform" | "float32" | "normal" | "order", several: number,
- *   things: number }} Draw */
+/** @typedef {"uniform" | "float32" | "normal" | "order"} Kind */
+/** Raw numbers (trial, ...) of a purpose; of several streams along the second axis; orders of so many things. Before
+ * them others are drawn of each stream: their kind, how many, and things.
+ * @typedef {{ place: Place, purpose: string, kind: Kind, several: number, things: number,
+ *   before: [Kind, number, number][] }} Draw */
 /** When trials may end, in steps, and where it is told whether a run is over.
  * @typedef {{ every: number, last: Place }} Ending */
 /** @typedef {import("./places.js").Programs & { draws: Draw[], stepDraws: Draw[], values: Record<string, Place>,
@@ -46,10 +48,8 @@ export class Run {
     /** Records of each run in its history; and the step at which it has ended by itself, or NaN. */
     this.rows = Object.fromEntries(this.names.map((name) => [name, 0]));
     this.over = Object.fromEntries(this.names.map((name) => [name, NaN]));
-    /** @type {Map<string, Stream>} */
-    this.streams = new Map();
-    /** What is left of the orders of streams. @type {Map<string, Int32Array>} */
-    this.orders = new Map();
+    /** Where the numbers of steps come from, for each of their draws. @type {Map<string, Source>[]} */
+    this.sources = recorded.stepDraws.map(() => new Map());
     this.diverged = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
     this.finished = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
     for (const [name, place] of Object.entries(recorded.values)) this.engine.set(place.buffer, values[name]);
@@ -57,7 +57,7 @@ export class Run {
     for (const place of Object.values(recorded.steps)) this.engine.set(place.buffer, NaN);
     for (const { place } of recorded.history) this.engine.set(place.buffer, NaN);
     for (const draw of recorded.draws) this.fillOnce(draw);
-    for (const name of this.names) this.engine.run(`begin/${name}`);
+    for (const name of Object.keys(programs)) if (name.startsWith("begin/")) this.engine.run(name);
     if (every < Infinity) this.record();
   }
 
@@ -72,46 +72,34 @@ export class Run {
     const key = JSON.stringify([this.seed, this.firstTrial, this.trials, { ...draw, place: draw.place.sizes }]);
     const known = this.drawn?.get(key);
     if (known) into.set(known);
-    else this.fill(draw);
+    else this.fill(draw, new Map());
     if (this.drawn && !known) this.drawn.set(key, into.slice());
   }
 
-  /** Fills raw numbers, from where their streams are. @param {Draw} draw */
-  fill({ place, purpose, kind, several, things }) {
+  /** Fills raw numbers, from where their streams are. @param {Draw} draw @param {Map<string, Source>} sources that have
+   * begun */
+  fill({ place, purpose, kind, several, things, before }, sources) {
     const into = this.engine.view(place.buffer);
     const each = into.length / this.trials / (several || 1);
     let at = 0;
     for (let trial = 0; trial < this.trials; trial++) {
       for (let number = 0; number < (several || 1); number++) {
-        const key = purpose.replace("{}", String(several ? number : things));
-        const stream = this.stream(trial, key);
-        if (kind === "order") into.set(this.ordered(`${trial} ${key}`, stream, things, each), at);
-        else for (let i = 0; i < each; i++) into[at + i] = drawn(stream, kind);
+        const name = purpose.replace("{}", String(several ? number : things));
+        let source = sources.get(`${trial} ${name}`);
+        if (!source) {
+          source = new Source(new Stream(this.seed, this.firstTrial + trial, name));
+          for (const [own, count, of] of before) source.take(own, new Float64Array(count), of);
+          sources.set(`${trial} ${name}`, source);
+        }
+        source.take(kind, into.subarray(at, at + each), things);
         at += each;
       }
     }
   }
 
-  /** The next of successive random orders of things. @param {string} key @param {Stream} stream
-   * @param {number} things @param {number} count */
-  ordered(key, stream, things, count) {
-    let left = this.orders.get(key) ?? new Int32Array(0);
-    while (left.length < count) left = Int32Array.of(...left, ...stream.permutation(things));
-    this.orders.set(key, left.subarray(count));
-    return left.subarray(0, count);
-  }
-
-  /** @param {number} trial @param {string} purpose */
-  stream(trial, purpose) {
-    const key = `${trial} ${purpose}`;
-    let found = this.streams.get(key);
-    if (!found) this.streams.set(key, (found = new Stream(this.seed, this.firstTrial + trial, purpose)));
-    return found;
-  }
-
   /** Takes a step, and records where one is due; returns whether it has. */
   advance() {
-    for (const draw of this.recorded.stepDraws) this.fill(draw);
+    this.recorded.stepDraws.forEach((draw, number) => this.fill(draw, this.sources[number]));
     for (const name of this.names) this.engine.run(`step/${name}`);
     this.step += 1;
     for (const [name, every] of Object.entries(this.epochs)) {
@@ -212,10 +200,28 @@ export class Run {
   }
 }
 
-/** @param {Stream} stream @param {string} kind */
-function drawn(stream, kind) {
-  if (kind === "normal") return stream.normal();
-  if (kind === "float32") return (stream.word() >>> 8) / 16777216;
-  if (kind === "uniform") return stream.uniform();
-  throw new Error(`a page cannot draw numbers of the kind ${kind}`);
+/** Numbers of a stream, and what is left of its orders. */
+class Source {
+  /** @param {Stream} stream */
+  constructor(stream) {
+    this.stream = stream;
+    this.left = new Int32Array(0);
+  }
+
+  /** Fills with the next numbers. @param {Kind} kind @param {Float64Array | Int32Array | Uint8Array} into
+   * @param {number} things of an order */
+  take(kind, into, things) {
+    const { stream } = this;
+    if (kind === "order") {
+      let left = this.left;
+      while (left.length < into.length) left = Int32Array.of(...left, ...stream.permutation(things));
+      into.set(left.subarray(0, into.length));
+      this.left = left.subarray(into.length);
+      return;
+    }
+    for (let i = 0; i < into.length; i++) {
+      if (kind === "normal") into[i] = stream.normal();
+      else into[i] = kind === "float32" ? (stream.word() >>> 8) / 16777216 : stream.uniform();
+    }
+  }
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import torch
@@ -27,6 +29,14 @@ LETTERS = {
 }  # fmt: skip
 
 
+PICTURES = ("furniture", "marks")
+_AGAIN = ("step", "end", "whole", "measure")
+ORDER = ("begin", "first", *_AGAIN, *_AGAIN, *PICTURES)
+"""The kinds of programs, in the order in which they run."""
+BY_RUN = ("steps", "ends", "state", "measured", "constant")
+"""What a document has for each run."""
+
+
 def tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Document:
     """Leaves out what nobody needs, does once what several runs begin alike, and numbers buffers anew.
 
@@ -35,7 +45,7 @@ def tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Docu
     """
     programs: dict[str, list[Operation]] = document["programs"]
     _constants_once(recorder, programs, document)
-    _begun_once(programs, document)
+    _once(programs, document, shared_runs(document["runs"]))
     results = [document["pictures"], document["state"]]
     document["constant"] = document["constant"] if whole else {name: {} for name in document["constant"]}
     results.append(document["constant"])
@@ -43,9 +53,7 @@ def tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Docu
     results += [document["measured"][one["run"]][one["measure"]] for one in document["history"]]
     if whole:
         results.append(document["measured"])
-    again = ("step", "end", "whole", "measure")
-    kinds = ("begin", "first", *again, *again, "furniture", "marks")
-    order = [name for kind in kinds for name in programs if name.partition("/")[0] == kind]
+    order = [name for kind in ORDER for name in programs if kind_of(name) == kind]
     programs = needed(programs, order, buffers_in(*results))
     lacking = [one.lacking for some in programs.values() for one in some if one.lacking]
     if lacking:
@@ -58,17 +66,10 @@ def tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Docu
     for name in ("draws", "stepDraws", "history"):
         document[name] = [one for one in document[name] if one["place"]["buffer"] in used]
     document["values"] = {name: place for name, place in document["values"].items() if place["buffer"] in used}
-    # in an order in which programs that several recordings have alike get the same numbers
-    names = (
-        "values", "first", "ended", "step", "total", "steps", "history", "measured", "state", "pictures", "draws",
-        "stepDraws", "ends", "constant",
-    )  # fmt: skip
-    every = [place for name in names for place in places_in(document[name])]
-    for kind in reversed(dict.fromkeys(kinds)):
-        for name, some in programs.items():
-            if name.partition("/")[0] == kind:
-                every += [place for one in some for place in (*one.reads, *one.results)]
-    numbers = {old: new for new, old in enumerate(dict.fromkeys(place["buffer"] for place in every))}
+    every = list(
+        _in_order(document, {name: [(one.reads, one.results) for one in some] for name, some in programs.items()})
+    )
+    numbers = _numbers(every)
     for place in {id(place): place for place in every}.values():
         place["buffer"] = numbers[place["buffer"]]
     document["programs"] = {name: [one.told for one in some] for name, some in programs.items()}
@@ -77,6 +78,80 @@ def tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Docu
         str(number): _constant(recorder.constants[old]) for old, number in numbers.items() if old in recorder.constants
     }
     return document
+
+
+def of_choices(document: Document) -> list[Document]:
+    """Returns the recording of each choice: its runs by their names, its picture, and the buffers that these need."""
+    return [_of_choice(document, number, runs) for number, runs in enumerate(document["runs"])]
+
+
+def _of_choice(document: Document, number: int, runs: Mapping[str, str]) -> Document:
+    names, shared = {run: name for name, run in runs.items()}, shared_runs(document["runs"])
+    programs = {}
+    for program, operations in document["programs"].items():
+        kind, _, rest = program.partition("/")
+        which, slash, key = rest.partition("/")
+        if rest in names:
+            programs[f"{kind}/{names[rest]}"] = operations
+        elif kind in PICTURES and which == str(number):
+            programs[f"{kind}{slash}{key}"] = operations
+    own = {name: value for name, value in document.items() if name not in ("runs", "buffers", "constants")}
+    of_runs = {name: {names[run]: one for run, one in document[name].items() if run in names} for name in BY_RUN}
+    own |= {name: {of: some[of] for of in runs if of in some} for name, some in of_runs.items()}  # in the runs' order
+    own["history"] = [{**one, "run": names[one["run"]]} for one in document["history"] if one["run"] in names]
+    own["pictures"], own["programs"] = document["pictures"][number], programs
+    read = (*BY_RUN, "history", "pictures", "programs")
+    used = {place["buffer"] for place in places_in([own[name] for name in read])}
+    own |= {name: [one for one in document[name] if one["place"]["buffer"] in used] for name in ("draws", "stepDraws")}
+    own["values"] = {name: place for name, place in document["values"].items() if place["buffer"] in used}
+    alone = {name for name, run in runs.items() if run not in shared}
+    first = [some for name, some in programs.items() if kind_of(name) not in PICTURES and rest_of(name) not in alone]
+    numbers = _numbers(chain(places_in(first if alone else []), _in_order(own, programs)))
+    constants = {str(new): document["constants"].get(str(old)) for old, new in numbers.items()}
+    return _renumbered(own, numbers) | {
+        "buffers": [document["buffers"][old] for old in numbers],
+        "constants": {new: constant for new, constant in constants.items() if constant is not None},
+    }
+
+
+def shared_runs(choices: Sequence[Mapping[str, str]]) -> set[str]:
+    """Returns the runs that all choices have."""
+    return set.intersection(*(set(runs.values()) for runs in choices))
+
+
+def kind_of(program: str) -> str:
+    return program.partition("/")[0]
+
+
+def rest_of(program: str) -> str:
+    return program.partition("/")[2]
+
+
+def _in_order(document: Document, programs: Mapping[str, Any]) -> Iterator[Place]:
+    """Yields all places, in an order in which programs that several recordings have alike get the same numbers."""
+    names = (
+        "values", "first", "ended", "step", "total", "steps", "history", "measured", "state", "pictures", "draws",
+        "stepDraws", "ends", "constant",
+    )  # fmt: skip
+    yield from places_in([document[name] for name in names])
+    for kind in reversed(dict.fromkeys(ORDER)):
+        yield from places_in([some for name, some in programs.items() if kind_of(name) == kind])
+
+
+def _numbers(places: Iterable[Place]) -> dict[int, int]:
+    """Returns new numbers for buffers, in the order of places."""
+    return {old: new for new, old in enumerate(dict.fromkeys(place["buffer"] for place in places))}
+
+
+def _renumbered(value: Any, numbers: Mapping[int, int]) -> Any:
+    """Returns a document whose buffers have other numbers."""
+    if isinstance(value, list):
+        return [_renumbered(one, numbers) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if "buffer" in value:
+        return {**value, "buffer": numbers[value["buffer"]]}
+    return {name: _renumbered(one, numbers) for name, one in value.items()}
 
 
 def _constants_once(recorder: OperationRecorder, programs: dict[str, list[Operation]], document: Document) -> None:
@@ -96,14 +171,16 @@ def _constants_once(recorder: OperationRecorder, programs: dict[str, list[Operat
         place["buffer"] = instead.get(place["buffer"], place["buffer"])
 
 
-def _begun_once(programs: dict[str, list[Operation]], document: Document) -> None:
-    """Removes operations of `begin` that an earlier run has done on the same buffers, all of which are written once."""
-    writers: dict[int, int] = {}
-    for some in programs.values():
-        for one in some:
-            for buffer in one.written:
-                writers[buffer] = writers.get(buffer, 0) + 1
-    known: dict[str, Operation] = {}
+def _once(programs: dict[str, list[Operation]], document: Document, shared: set[str]) -> None:
+    """Removes operations that have been done on the same numbers: of how runs begin, and of each picture.
+
+    Those on no numbers stay: that two make as many is chance.
+
+    Args:
+      shared: runs on whose beginning others may rely.
+    """
+    writers = Counter(buffer for some in programs.values() for one in some for buffer in one.written)
+    of_begin: dict[str, Operation] = {}
     instead: dict[int, int] = {}
 
     def move(places: Iterable[Place]) -> None:
@@ -111,12 +188,17 @@ def _begun_once(programs: dict[str, list[Operation]], document: Document) -> Non
             place["buffer"] = instead.get(place["buffer"], place["buffer"])
 
     for name, some in programs.items():
-        kept = []
+        kept, picture = [], kind_of(name) in PICTURES
+        known = {} if picture else of_begin
+        mine = Counter(buffer for one in some for buffer in one.written)
         for one in some:
             move(one.reads)
             move(one.results)
-            if name.startswith("begin/") and all(writers.get(buffer, 0) < 2 for buffer in one.buffers):
-                before = known.setdefault(json.dumps(one.told[:3]), one)
+            of_reads = mine if picture else writers  # a picture's measures stay as they are while it is made
+            read = {place["buffer"] for place in one.reads}
+            if one.reads and (picture or kind_of(name) == "begin") and _are_written_once(one.written, writers, read, of_reads):
+                key = json.dumps(one.told[:3])
+                before = known.setdefault(key, one) if picture or rest_of(name) in shared else known.get(key, one)
                 if before is not one:
                     pairs = zip(one.results, before.results, strict=True)
                     instead.update({new["buffer"]: old["buffer"] for new, old in pairs})
@@ -125,6 +207,13 @@ def _begun_once(programs: dict[str, list[Operation]], document: Document) -> Non
         programs[name] = kept
     for name in ("measured", "state", "pictures", "history", "constant"):
         move(places_in(document[name]))
+
+
+def _are_written_once(
+    written: set[int], writers: Mapping[int, int], read: set[int], writers_of_read: Mapping[int, int]
+) -> bool:
+    counts = [*(writers[buffer] for buffer in written), *(writers_of_read[buffer] for buffer in read)]
+    return all(count < 2 for count in counts)
 
 
 def _constant(values: Tensor) -> Any:
