@@ -352,7 +352,7 @@ LABS = (
     Lab("LandscapeLab", module="labs.landscape", paper="gated2019", notebook="07"),
     Lab("PatchMapLab", module="labs.patch_map", paper="pmoe2023", notebook="08"),
     Lab("BalanceLab", module="labs.balance", paper="chen2022", notebook="10", page="balance.html"),
-    Lab("RoutingChoicesLab", module="labs.routing_choices", paper="pmoe2023", notebook="11"),
+    Lab("RoutingChoicesLab", module="labs.routing_choices", paper="pmoe2023", notebook="11", page="routing.html"),
 )
 """The Labs in the order of their notebooks."""
 

@@ -18,6 +18,8 @@ export function tablesOf(panels, furniture, picture) {
         if (one.mark === "Cells") return [tableOf(name, table, one)];
         if (one.mark === "Ends") return [listOf(name, one)];
         if (one.mark === "Bars") return [barsOf(name, one)];
+        if (one.mark === "Stacks") return [stacksOf(name, one)];
+        if (one.mark === "Places") return [takenOf(furniture[place].axes[own], one)];
         if (one.mark === "Ways") return [placesOf(name, furniture[place].axes[own], one)];
         return [];
       });
@@ -49,6 +51,31 @@ function barsOf(name, { heights, names }) {
     ),
   );
   return gridOf(name, rows, heads, lines);
+}
+
+/** The two parts of bars, a row for each expert. @param {string} name @param {any} stacks */
+function stacksOf(name, { full, hollow, names }) {
+  const heads = names.map((/** @type {string} */ words) => words.replace("expert {}: ", ""));
+  const rows = namesOf("expert {}", full.data.length);
+  const lines = rows.map((_, expert) =>
+    [full, hollow].map((part) => written({ text: "{:.2f}", numbers: [part.data[expert]] })),
+  );
+  return gridOf(name, rows, heads, lines);
+}
+
+/** Which patches each expert has, which it has refused, and which are lost. @param {any[]} axes @param {any} places */
+function takenOf(axes, { weights, refused, lost }) {
+  const [experts, patches] = weights.sizes;
+  /** @param {{ data: ArrayLike<number> }} table @param {number} row */
+  const some = ({ data }, row) =>
+    written({ text: "{:names}", numbers: [{ data: Array.from(data).slice(row * patches, (row + 1) * patches) }] }) ||
+    "none";
+  const rows = [...namesOf("expert {}", experts), "lost"];
+  const lines = rows.map((_, row) =>
+    row < experts ? [some(weights, row), some(refused, row)] : [some(lost, 0), ""],
+  );
+  const name = axes.find((one) => one.mark === "PlaceTable").title.text;
+  return gridOf(name, rows, ["patches with a place", "refused"], lines);
 }
 
 /** Where experts are now, along both axes. @param {string} name @param {any[]} axes @param {any} ways */

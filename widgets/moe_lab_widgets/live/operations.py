@@ -112,7 +112,7 @@ class OperationRecorder(TorchDispatchMode):
         self._whole: list[tuple[torch.dtype, int]] = []
 
     def _free(self) -> None:
-        """Frees the numbers of storages that nothing else holds; they stay themselves, or their keys would come again."""
+        """Frees the numbers of storages that nothing else holds. They stay themselves: their addresses are keys."""
         held = []
         for storage in self._held:
             if torch._C._storage_Use_Count(storage._cdata) > 1:  # this recorder alone

@@ -23,6 +23,14 @@ export const STYLES = {
   model: { colour: THEME.ink, shape: "circle", line: [], median: [] },
   other: { colour: THEME.reference, shape: "square", line: [3.7, 1.6], median: [3, 1.5] },
 };
+[
+  [4, 1.5],
+  [1, 1.2],
+  [6, 1.5, 1, 1.5],
+  [2.5, 2.5],
+].forEach((median, place) => {
+  STYLES[`other ${place + 1}`] = { ...STYLES.other, median };
+});
 /** @type {Record<string, string>} */
 export const INKS = {
   model: THEME.ink,
@@ -32,6 +40,7 @@ export const INKS = {
   failure: THEME.failure,
   rule: THEME.rule,
   axis: THEME.rule,
+  ...Object.fromEntries([1, 2, 3, 4].map((place) => [`other ${place}`, THEME.reference])),
   "class 1": THEME.classes[0],
   "class 2": THEME.classes[1],
 };

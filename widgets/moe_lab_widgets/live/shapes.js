@@ -1,7 +1,8 @@
 /** Marks of single experts and points, and outlines. */
 
+import { placeTable, placesOfPatches } from "./boxes.js";
 import { THEME, area, head, line, mark, pushedApart } from "./drawing.js";
-import { INKS, POINT } from "./pen.js";
+import { INKS, POINT, SMALL } from "./pen.js";
 import { upTo } from "./plain.js";
 import { tileTable, tiles } from "./tiles.js";
 
@@ -16,10 +17,15 @@ const CLASS_COLOURS = Object.fromEntries(
   ]),
 );
 
+/** Experts up to which numbers stand above their bars. */
+const FEW = 4;
+
 /** @type {Record<string, (this: AxesPen, one: any) => void>} */
 export const OF_EXPERTS = {
   Tiles: tiles,
   TileTable: tileTable,
+  Places: placesOfPatches,
+  PlaceTable: placeTable,
   Outline({ x, y, style, filled }) {
     const points = pointsAt(this, x, y);
     if (filled) area(this.context, points, CLASS_COLOURS[style].tint);
@@ -89,6 +95,37 @@ export const OF_EXPERTS = {
         const box = { left, top: Math.min(top, foot - 8), width: wide, height: Math.max(foot - top, 8) };
         this.spots.push({ box, words, thing: one });
       }
+    }
+    context.globalAlpha = 1;
+  },
+  Stacks({ full, hollow, names }) {
+    const { context } = this;
+    const wide = Math.abs(this.x(0.7) - this.x(0));
+    const [, most] = this.scales.y;
+    /** @param {number} one @param {number} part @param {number} from @param {number} to @param {number} value */
+    const bar = (one, part, from, to, value) => {
+      const box = { left: this.x(one) - wide / 2, top: this.y(to), width: wide, height: this.y(from) - this.y(to) };
+      if (box.height <= 0) return;
+      if (part) context.strokeRect(box.left + 0.5, box.top + 0.5, wide - 1, box.height - 0.5);
+      else context.fillRect(box.left, box.top, wide, box.height);
+      this.spots.push({
+        box,
+        words: `${names[part].replace("{}", String(one + 1))}: ${this.read(value)}`,
+        thing: one,
+      });
+    };
+    const experts = upTo(full.data.length);
+    for (const one of experts) {
+      const [own, more] = [full.data[one], hollow.data[one]];
+      const above = Math.min(own + more, most);
+      context.globalAlpha = this.strength(one);
+      context.strokeStyle = THEME.reference;
+      context.lineWidth = 1;
+      context.fillStyle = THEME.experts[one % THEME.experts.length].colour;
+      bar(one, 1, own, above, more);
+      bar(one, 0, 0, Math.min(own, most), own);
+      const looks = { size: SMALL, colour: THEME.muted, align: /** @type {CanvasTextAlign} */ ("center") };
+      if (experts.length <= FEW) this.write((own + more).toFixed(1), this.x(one), this.y(above) - 9, looks);
     }
     context.globalAlpha = 1;
   },

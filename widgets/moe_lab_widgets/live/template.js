@@ -17,27 +17,32 @@ export function instantiate(document, values) {
   for (const [name, { powers, most }] of Object.entries(document.derived)) {
     sizes[name] = Math.min(Math.ceil(evaluated([[1, powers]], values)), values[most]);
   }
-  const numbers = document.formulas.map((terms) => evaluated(terms, sizes));
+  const numberAt = atFirstUse((number) => evaluated(document.formulas[number], sizes));
+  const placeAt = atFirstUse((number) => {
+    const [buffer, offset, sizes, strides] = filled(document.places[number]);
+    return { buffer, offset, sizes, strides: strides ?? inOrder(sizes) };
+  });
   /** @param {any} value @returns {any} */
   const filled = (value) => {
     if (Array.isArray(value)) return value.map(filled);
     if (value === null || typeof value !== "object") return value;
-    if ("f" in value) return numbers[value.f];
-    if ("p" in value) return places[value.p];
+    if ("f" in value) return numberAt(value.f);
+    if ("p" in value) return placeAt(value.p);
     if ("c" in value) return document.constants[value.c];
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, filled(one)]));
   };
-  /** @type {import("./places.js").Place[]} */
-  const places = [];
-  for (const place of document.places) {
-    const [buffer, offset, sizes, strides] = filled(place);
-    places.push({ buffer, offset, sizes, strides: strides ?? inOrder(sizes) });
-  }
   const recorded = filled({ ...variant.recorded, programs: {} });
   for (const [name, number] of Object.entries(variant.recorded.programs)) {
     recorded.programs[name] = filled(document.programs[/** @type {number} */ (number)]);
   }
   return recorded;
+}
+
+/** What a function returns for a number, which it is asked once. @template T @param {(number: number) => T} made */
+function atFirstUse(made) {
+  /** @type {T[]} */
+  const known = [];
+  return (/** @type {number} */ number) => (known[number] ??= made(number));
 }
 
 /** Whether a value is the one that was recorded, or within the range. @param {any} when @param {any} value */

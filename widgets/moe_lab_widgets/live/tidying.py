@@ -58,6 +58,11 @@ def tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Docu
     lacking = [one.lacking for some in programs.values() for one in some if one.lacking]
     if lacking:
         raise NotRecordedError(lacking[0])
+    for name in [name for name in programs if kind_of(name) == "whole"]:
+        others = (one for other, some in programs.items() if other != name for one in some)
+        elsewhere = buffers_in(*results).union(*(one.buffers for one in others))
+        if _alike(programs[name], programs[f"measure/{rest_of(name)}"], elsewhere):
+            del programs[name]
     used = buffers_in(*results).union(*(one.buffers for some in programs.values() for one in some))
     document["measured"] = {
         run: {name: place for name, place in some.items() if place["buffer"] in used}
@@ -66,9 +71,8 @@ def tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Docu
     for name in ("draws", "stepDraws", "history"):
         document[name] = [one for one in document[name] if one["place"]["buffer"] in used]
     document["values"] = {name: place for name, place in document["values"].items() if place["buffer"] in used}
-    every = list(
-        _in_order(document, {name: [(one.reads, one.results) for one in some] for name, some in programs.items()})
-    )
+    of_programs = {name: [(one.reads, one.results) for one in some] for name, some in programs.items()}
+    every = list(_in_order(document, of_programs))
     numbers = _numbers(every)
     for place in {id(place): place for place in every}.values():
         place["buffer"] = numbers[place["buffer"]]
@@ -174,8 +178,6 @@ def _constants_once(recorder: OperationRecorder, programs: dict[str, list[Operat
 def _once(programs: dict[str, list[Operation]], document: Document, shared: set[str]) -> None:
     """Removes operations that have been done on the same numbers: of how runs begin, and of each picture.
 
-    Those on no numbers stay: that two make as many is chance.
-
     Args:
       shared: runs on whose beginning others may rely.
     """
@@ -194,9 +196,14 @@ def _once(programs: dict[str, list[Operation]], document: Document, shared: set[
         for one in some:
             move(one.reads)
             move(one.results)
-            of_reads = mine if picture else writers  # a picture's measures stay as they are while it is made
             read = {place["buffer"] for place in one.reads}
-            if one.reads and (picture or kind_of(name) == "begin") and _are_written_once(one.written, writers, read, of_reads):
+            # a picture's measures stay as they are while it is made; that two runs begin with as many zeros is chance
+            if picture:
+                twice = _are_written_once(one.written, writers, read, mine)
+            else:
+                twice = bool(read) and kind_of(name) == "begin"
+                twice = twice and _are_written_once(one.written, writers, read, writers)
+            if twice:
                 key = json.dumps(one.told[:3])
                 before = known.setdefault(key, one) if picture or rest_of(name) in shared else known.get(key, one)
                 if before is not one:
@@ -214,6 +221,31 @@ def _are_written_once(
 ) -> bool:
     counts = [*(writers[buffer] for buffer in written), *(writers_of_read[buffer] for buffer in read)]
     return all(count < 2 for count in counts)
+
+
+def _alike(some: Sequence[Operation], others: Sequence[Operation], elsewhere: set[int]) -> bool:
+    """Whether two programs do the same, but for buffers of the first one that nobody reads elsewhere."""
+    if len(some) != len(others):
+        return False
+    instead: dict[int, int] = {}
+    for one, other in zip(some, others, strict=True):
+        read = [{**place, "buffer": instead.get(place["buffer"], place["buffer"])} for place in one.reads]
+        about = [_without_places(part) for part in (one.name, one.arguments, one.named)]
+        if read != other.reads or about != [
+            _without_places(part) for part in (other.name, other.arguments, other.named)
+        ]:
+            return False
+        for place, own in zip(one.results, other.results, strict=True):
+            instead[place["buffer"]] = own["buffer"]
+            if {**place, "buffer": 0} != {**own, "buffer": 0}:
+                return False
+    return all(old == new or old not in elsewhere for old, new in instead.items())
+
+
+def _without_places(value: Any) -> Any:
+    if isinstance(value, dict):
+        return "place" if "buffer" in value else {name: _without_places(one) for name, one in value.items()}
+    return [_without_places(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _constant(values: Tensor) -> Any:

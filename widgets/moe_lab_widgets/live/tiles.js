@@ -114,8 +114,11 @@ export function tiles(one) {
 const MADE = new Map();
 const MOST_MADE = 8;
 
-/** @param {Tiles} one @param {number} size */
-function facesOf(one, size) {
+/** How patches look.
+ * @typedef {{ side: number, roles: Table, sides: Table, ink?: Table, grain?: number }} Looks */
+
+/** Pictures of patches. @param {Looks} one @param {number} size in pixels of the screen */
+export function facesOf(one, size) {
   const ink = Array.from(one.ink?.data ?? []).reduce((sum, value, place) => sum + value * (1 + (place % 97)), 0);
   const key = JSON.stringify([
     size,
@@ -128,7 +131,7 @@ function facesOf(one, size) {
   let found = MADE.get(key);
   if (!found) {
     if (MADE.size >= MOST_MADE) MADE.delete(MADE.keys().next().value ?? "");
-    found = upTo(one.kept.sizes[1]).map((patch) => faceOf(one, patch, size));
+    found = upTo(one.roles.data.length).map((patch) => faceOf(one, patch, size));
     MADE.set(key, found);
   }
   return found;
@@ -137,7 +140,7 @@ function facesOf(one, size) {
 /** @param {string} colour "#rrggbb" @returns {number[]} */
 const partsOf = (colour) => [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16));
 
-/** A patch as it looks, `size` pixels of the screen wide. @param {Tiles} one @param {number} patch
+/** A patch as it looks, `size` pixels of the screen wide. @param {Looks} one @param {number} patch
  * @param {number} size */
 function faceOf(one, patch, size) {
   const made = document.createElement("canvas");
