@@ -15,6 +15,7 @@ from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.live import page
 from moe_lab_widgets.live.declare import Trains
 from moe_lab_widgets.live.recording import recorded_training
+from moe_lab_widgets.live.tidying import of_choices
 from tests.widgets.playground.in_node import answered
 
 ASK = """
@@ -58,8 +59,8 @@ SETTING: dict[str, Any] = {
 
 def assert_same(run: PatchRun, folder: Path) -> None:
     trains = Trains(run=lambda _: run, training=of_run, results=lambda now: {}, own={})
-    document = json.dumps(recorded_training(trains, {}, whole=True))
-    found = answered(ASK, json.loads(document), "run", modules=page.modules(), folder=folder)
+    (document,) = of_choices(recorded_training(trains, {}, whole=True))
+    found = answered(ASK, json.loads(json.dumps(document)), "run", modules=page.modules(), folder=folder)
     mine = list(of_run(run).snapshots())
     assert [one["step"] for one in found] == [one.step for one in mine]
     for page_s, shot in zip(found, mine, strict=True):

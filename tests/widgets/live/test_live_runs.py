@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -56,16 +56,16 @@ console.log(JSON.stringify(plain({ said, measured })));
 
 @cache
 def whole(lab: str) -> list[tuple[dict[str, Any], Any]]:
-    """Returns the choices of each variant, and a document with that variant alone, with all measures."""
+    """Returns the choices of some variants, first that of the defaults, and a document for each with all measures."""
     kind = getattr(moe_lab_widgets, lab)
     how = documents.page_of(kind)
-    return [
-        (when, document_of(lab, when, made))
-        for when, made in zip(how.variants, documents.recordings_of(kind, how, how.variants, whole=True), strict=True)
-    ]
+    usual = how.choice_of(documents.defaults_of(kind))
+    whens = [usual, *one_in(7, [when for when in how.variants if when != usual], first=1)]
+    made = documents.recordings_of(kind, how, whens, whole=True)
+    return [(dict(when), document_of(lab, when, one)) for when, one in zip(whens, made, strict=True)]
 
 
-def document_of(lab: str, when: dict[str, Any], recording: Any) -> Any:
+def document_of(lab: str, when: Mapping[str, Any], recording: Any) -> Any:
     """Returns a document with one variant."""
     packer = Packer()
     made = packer.packed(recording)
@@ -88,7 +88,10 @@ def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
         for name, choice in when.items():
             values[name] = int(random.integers(choice[0], choice[1] + 1)) if isinstance(choice, tuple) else choice
         values |= {"seed": int(random.integers(1000)), "steps": 23, "samples": 2 * int(random.integers(20, 150))}
-        values["strength"] = min(values.get("strength", 0), 0.3)  # of 1, a z-loss diverges, and magnifies rounding
+        # larger ones may diverge, and magnify rounding; more trials take longer
+        for name, most in {"strength": 0.3, "learning_rate": 20.0, "trials": 6}.items():
+            if name in values:
+                values[name] = min(values[name], most)
         if values.get("router_noise") == 0:  # then experts that nobody uses stay equal, and rounding decides
             values["router_noise"] = 0.1
         try:
@@ -135,12 +138,6 @@ def same(page: Any, mine: Any, where: str) -> None:
         assert page == mine, where
     else:
         close([page], [mine], where)
-
-
-def variants() -> Iterator[Any]:
-    for lab in documents.pictured():
-        count = len(documents.page_of(getattr(moe_lab_widgets, lab)).variants)
-        yield from (pytest.param(lab, which, id=f"{lab}-{which}") for which in range(count))
 
 
 class RoundingError(AssertionError):
@@ -193,17 +190,18 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("lab", "which"), one_in(4, list(variants()), first=1))
-def test_a_run_in_a_page_is_the_librarys(lab: str, which: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("lab", documents.pictured())
+def test_a_run_in_a_page_is_the_librarys(lab: str, tmp_path: Path) -> None:
     """Of four runs three at least, to 1e-12: in one of thirty a sample goes to another expert, on any processor."""
-    when, document = whole(lab)[which]
-    differ = []
-    for seed in range(4):
-        try:
-            assert_same_run(lab, when, document, 100 * which + seed, tmp_path)
-        except RoundingError as error:
-            differ.append(error)
-    assert len(differ) < 2, differ
+    differ, recordings = [], whole(lab)
+    seeds = range(max(2, 4 // len(recordings)))
+    for which, (when, document) in enumerate(recordings):
+        for seed in seeds:
+            try:
+                assert_same_run(lab, when, document, 100 * which + seed, tmp_path)
+            except RoundingError as error:
+                differ.append(error)
+    assert len(differ) <= len(recordings) * len(seeds) // 4, differ
 
 
 ENDS = """
@@ -227,17 +225,17 @@ console.log(JSON.stringify({ failed, records: told.filter((one) => one.type === 
 def test_every_slider_can_be_at_its_ends(lab: str, tmp_path: Path) -> None:
     kind = getattr(moe_lab_widgets, lab)
     how, defaults = documents.page_of(kind), documents.defaults_of(kind) | {"samples": 60}
-    which = how.variants.index(how.choice_of(defaults))
-    _, document = whole(lab)[which]
+    when, document = whole(lab)[0]
     every = []
     for knob in kind.knobs:
-        for value in (offered(knob)[0], offered(knob)[-1]) if knob.name in how.numbers else ():
+        of_sizes = [next(iter(size.powers)) for size in how.derived.values()]
+        for value in (offered(knob)[0], offered(knob)[-1]) if knob.name in (*how.numbers, *of_sizes) else ():
             values = defaults | {knob.name: value}
             try:
                 kind.declaration.runs(values)
             except ValueError:
                 continue
-            if how.choice_of(values) == how.variants[which]:
+            if how.choice_of(values) == when:
                 every.append(values)
     found = answered(ENDS, {"document": document, "all": every}, "session", modules=page.modules(), folder=tmp_path)
     assert found == {"failed": [], "records": 2 * len(every)} and len(every) > len(kind.knobs), found

@@ -308,8 +308,8 @@ QUESTION = Question(
 _GATES, _ORDERS = tuple(GATE_WORDS), ("arrival", "priority")
 LIVE = LivePage(
     numbers={
-        "experts_per_patch": (3, 4, 2), "places": (9, 12, 7), "experts": (8, 4, 2), "patches": (13, 17, 19),
-        "samples": (60, 100, 140), "trials": (7, 11, 14), "noise": (0.3, 0.5, 0.2), "router_noise": (0.6, 0.8, 0.7),
+        "experts_per_patch": (3, 4, 2), "places": (6, 9, 5), "experts": (8, 4, 2), "patches": (11, 13, 10),
+        "samples": (60, 100, 140), "trials": (5, 7, 6), "noise": (0.3, 0.5, 0.2), "router_noise": (0.6, 0.8, 0.7),
         "steps": (100, 140, 200), "learning_rate": (30.0, 45.0, 55.0),
     },
     derived={"places": Derived({"capacity_factor": 1, "patches": 1, "experts": -1}, most="patches")},
