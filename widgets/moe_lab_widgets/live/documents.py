@@ -68,7 +68,7 @@ def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]],
     together: dict[str, list[int]] = {}
     for number, when in enumerate(whens):
         together.setdefault(repr(_still(when)), []).append(number)
-    made = {}
+    made: dict[int, Any] = {}
     for numbers in together.values():
         recordings = _recorded_together(kind, page, [whens[number] for number in numbers], whole)
         made.update(zip(numbers, recordings, strict=True))

@@ -24,6 +24,8 @@ Powers = tuple[tuple[str, float], ...]
 Terms = dict[Powers, float]
 """Factors of a sum's terms."""
 Record = Callable[[Mapping[str, Any]], Any]
+Together = Callable[[Sequence[Terms], float], Terms | None]
+"""Returns the terms of several parts, and of a number's value at first; None where there are none."""
 
 POWERS = (1.0, -1.0, 2.0, -0.5, 0.5, 3.0, -2.0)
 CLOSE = 1e-9
@@ -140,7 +142,7 @@ def _alone(knob: Fitted, first: float, other: float) -> Iterator[Terms]:
 def _together(parts: Sequence[Terms], first: float) -> Iterator[Terms]:
     """Yields the ways to put together what depends on one knob each."""
     for groups in sorted(_partitions(list(parts)), key=lambda some: -len(some)):
-        ways = [(_product, _sum)]
+        ways: list[tuple[Together, Together]] = [(_product, _sum)]
         if len(groups) < len(parts):
             ways += [(_sum, _product), (_sum, _raised), (_product, _raised)]
         for of_groups, of_parts in ways:
