@@ -114,8 +114,8 @@ import { instantiate } from "./template.js";
 const { Run } = run;
 const { document, values } = asked;
 const fill = Run.prototype.fill;
-Run.prototype.fill = function (draw) {
-  fill.call(this, draw);
+Run.prototype.fill = function (draw, sources) {
+  fill.call(this, draw, sources);
   const into = this.engine.view(draw.place.buffer);
   if (draw.purpose === "outputs") into.fill(Infinity, into.length / 3, (2 * into.length) / 3);
 };
