@@ -15,13 +15,15 @@ from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.live import page
 from moe_lab_widgets.live.declare import Trains
 from moe_lab_widgets.live.recording import recorded_training
+from moe_lab_widgets.live.template import Packer, in_json
 from moe_lab_widgets.live.tidying import of_choices
 from tests.widgets.playground.in_node import answered
 
 ASK = """
 import fs from "node:fs";
 import { Run } from "./run.js";
-const recorded = JSON.parse(fs.readFileSync(0));
+import { instantiate } from "./template.js";
+const recorded = instantiate(JSON.parse(fs.readFileSync(0)), {});
 const run = new Run(recorded, {}, { seed: 5, passes: 4, every: 3 });
 const measured = () => Object.fromEntries(Object.entries(recorded.measured.training).map(
   ([name, place]) => [name, [...run.engine.read(place)].map((value) => (Number.isFinite(value) ? value : null))]));
@@ -59,8 +61,10 @@ SETTING: dict[str, Any] = {
 
 def assert_same(run: PatchRun, folder: Path) -> None:
     trains = Trains(run=lambda _: run, training=of_run, results=lambda now: {}, own={})
-    (document,) = of_choices(recorded_training(trains, {}, whole=True))
-    found = answered(ASK, json.loads(json.dumps(document)), "run", modules=page.modules(), folder=folder)
+    packer, (recording,) = Packer(), of_choices(recorded_training(trains, {}, whole=True))
+    made = packer.packed(recording)
+    document = {"derived": {}, "variants": [{"when": {}, "recorded": made}], **packer.lists}
+    found = answered(ASK, json.loads(in_json(document)), "run", "template", modules=page.modules(), folder=folder)
     mine = list(of_run(run).snapshots())
     assert [one["step"] for one in found] == [one.step for one in mine]
     for page_s, shot in zip(found, mine, strict=True):

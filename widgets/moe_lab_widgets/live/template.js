@@ -1,10 +1,12 @@
 /** Makes a recording for the values of the knobs out of a Lab's document (`template.py`). */
 
+import { isPlace } from "./places.js";
+
 /** @typedef {Record<string, any>} Values */
 /** A size that is no knob: a product of powers of knobs, rounded up, at most another knob.
  * @typedef {{ powers: [string, number][], most: string }} Derived */
 /** @typedef {{ derived: Record<string, Derived>, variants: { when: Values, recorded: any }[], formulas: [number | string, [string, number][]][][],
- *   places: any[], programs: any[], constants: (number | string)[][], lab: any }} Document */
+ *   places: any[], programs: { operations: any[], own: any[] }[], constants: (number | string)[][], lab: any }} Document */
 
 /** The recording of the operations that some values need, with numbers in place of formulas.
  * @param {Document} document @param {Values} values @returns {import("./run.js").Recorded} */
@@ -31,11 +33,29 @@ export function instantiate(document, values) {
     if ("c" in value) return document.constants[value.c];
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, filled(one)]));
   };
-  const recorded = filled({ ...variant.recorded, programs: {} });
+  const recorded = filled({ ...variant.recorded, programs: {}, buffers: [], constants: {} });
+  /** Adds buffers, of which some are constant. @param {[string, any, any?][]} buffers */
+  const add = (buffers) => {
+    for (const [letter, size, constant] of filled(buffers)) {
+      if (constant !== undefined) recorded.constants[recorded.buffers.length] = constant;
+      recorded.buffers.push([letter, size]);
+    }
+  };
+  add(variant.recorded.buffers);
   for (const [name, number] of Object.entries(variant.recorded.programs)) {
-    recorded.programs[name] = filled(document.programs[/** @type {number} */ (number)]);
+    const { operations, own } = document.programs[/** @type {number} */ (number)];
+    recorded.programs[name] = inBuffers(filled(operations), recorded.buffers.length);
+    add(own);
   }
   return recorded;
+}
+
+/** Operations whose own buffers, -1, -2, ..., begin at a number. @param {any} value @param {number} first @returns {any} */
+function inBuffers(value, first) {
+  if (Array.isArray(value)) return value.map((one) => inBuffers(one, first));
+  if (value === null || typeof value !== "object") return value;
+  if (isPlace(value)) return value.buffer < 0 ? { ...value, buffer: first - 1 - value.buffer } : value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, inBuffers(one, first)]));
 }
 
 /** What a function returns for a number, which it is asked once. @template T @param {(number: number) => T} made */

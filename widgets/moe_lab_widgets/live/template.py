@@ -236,13 +236,19 @@ class Packer:
 
     def packed(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a document with numbers in place of what the lists have."""
-        programs = {name: _number(self.programs, self._packed(some)) for name, some in document["programs"].items()}
-        constants = {
-            buffer: {"c": _number(self.constants, one)} if isinstance(one, list) else self._packed(one)
-            for buffer, one in document["constants"].items()
+        programs = {
+            name: _number(self.programs, {**self._packed(some), "own": self._buffers(some["own"])})
+            for name, some in document["programs"].items()
         }
-        rest = {name: self._packed(one) for name, one in document.items() if name not in ("programs", "constants")}
-        return {**rest, "programs": programs, "constants": constants}
+        rest = {name: self._packed(one) for name, one in document.items() if name not in ("programs", "buffers")}
+        return {**rest, "programs": programs, "buffers": self._buffers(document["buffers"])}
+
+    def _buffers(self, buffers: list[Any]) -> list[Any]:
+        """Returns buffers, those of long constants with the number of theirs."""
+        return [
+            [{"c": _number(self.constants, one)} if isinstance(one, list) else self._packed(one) for one in about]
+            for about in buffers
+        ]
 
     @property
     def lists(self) -> dict[str, Any]:

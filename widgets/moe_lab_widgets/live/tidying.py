@@ -110,12 +110,30 @@ def _of_choice(document: Document, number: int, runs: Mapping[str, str]) -> Docu
     own["values"] = {name: place for name, place in document["values"].items() if place["buffer"] in used}
     alone = {name for name, run in runs.items() if run not in shared}
     first = [some for name, some in programs.items() if kind_of(name) not in PICTURES and rest_of(name) not in alone]
-    numbers = _numbers(chain(places_in(first if alone else []), _in_order(own, programs)))
-    constants = {str(new): document["constants"].get(str(old)) for old, new in numbers.items()}
-    return _renumbered(own, numbers) | {
-        "buffers": [document["buffers"][old] for old in numbers],
-        "constants": {new: constant for new, constant in constants.items() if constant is not None},
+    users = Counter(buffer for some in programs.values() for buffer in buffers_in(some))
+    common = buffers_in({name: one for name, one in own.items() if name != "programs"})
+    common |= {buffer for buffer, count in users.items() if count > 1}
+    order = chain(places_in(first if alone else []), _in_order(own, programs))
+    numbers = _numbers(place for place in order if place["buffer"] in common)
+    del own["programs"]
+    return {
+        **_renumbered(own, numbers),
+        "programs": {name: _own_program(document, some, numbers) for name, some in programs.items()},
+        "buffers": _buffers(document, numbers),
     }
+
+
+def _own_program(document: Document, operations: list[Any], common: Mapping[int, int]) -> dict[str, Any]:
+    """Returns a program and its own buffers, -1, -2, ...: so it is the same in all recordings that have it."""
+    own = _numbers(place for place in places_in(operations) if place["buffer"] not in common)
+    numbers = {**common, **{old: -1 - place for old, place in own.items()}}
+    return {"operations": _renumbered(operations, numbers), "own": _buffers(document, own)}
+
+
+def _buffers(document: Document, numbers: Iterable[int]) -> list[Any]:
+    """Returns the letter and the size of buffers, and what is in those that are constant."""
+    constants = document["constants"]
+    return [[*document["buffers"][old], *([constants[str(old)]] if str(old) in constants else [])] for old in numbers]
 
 
 def shared_runs(choices: Sequence[Mapping[str, str]]) -> set[str]:
