@@ -17,7 +17,6 @@ import moe_lab_widgets
 from benchmarks.measure import Result
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab_widgets.live import documents, page
-from moe_lab_widgets.live.template import Packer, in_json
 
 ASK = """
 import fs from "node:fs";
@@ -52,7 +51,7 @@ def run(tiny: bool = False) -> list[Result]:
         )
         if not tiny:
             size = len(gzip.compress(page.page(lab).encode())) / 1000
-            results.append(Result(f"recorded_size_{name}", size, "KB", 170.0, note="of the page, compressed"))
+            results.append(Result(f"recorded_size_{name}", size, "KB", 130.0, note="of the page, compressed"))
     return results
 
 
@@ -61,9 +60,7 @@ def compared(node: str, kind: Any, steps: int) -> tuple[float, float]:
     how = documents.page_of(kind)
     values = documents.defaults_of(kind)
     when = how.choice_of(values)
-    packer = Packer()
-    variant = {"when": when, "recorded": packer.packed(documents.recordings_of(kind, how, [when])[0])}
-    document = json.loads(in_json({"variants": [variant], **packer.lists}))
+    document = json.loads(documents.document_of(how, [when], documents.recordings_of(kind, how, [when]), {}))
     with tempfile.TemporaryDirectory() as folder:
         page.modules().written(Path(folder), "run", "template")
         (Path(folder) / "ask.js").write_text(ASK)

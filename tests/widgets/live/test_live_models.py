@@ -12,10 +12,9 @@ import pytest
 
 from moe_lab.patch_routing import CNN, JointMoE, PatchRun, PatternTask, RoutedMoE, SeparateMoE
 from moe_lab.patch_routing.training import of_run
-from moe_lab_widgets.live import page
-from moe_lab_widgets.live.declare import Trains
+from moe_lab_widgets.live import documents, page
+from moe_lab_widgets.live.declare import LivePage, Trains
 from moe_lab_widgets.live.recording import recorded_training
-from moe_lab_widgets.live.template import Packer, in_json
 from moe_lab_widgets.live.tidying import of_choices
 from tests.widgets.playground.in_node import answered
 
@@ -61,10 +60,9 @@ SETTING: dict[str, Any] = {
 
 def assert_same(run: PatchRun, folder: Path) -> None:
     trains = Trains(run=lambda _: run, training=of_run, results=lambda now: {}, own={})
-    packer, (recording,) = Packer(), of_choices(recorded_training(trains, {}, whole=True))
-    made = packer.packed(recording)
-    document = {"derived": {}, "variants": [{"when": {}, "recorded": made}], **packer.lists}
-    found = answered(ASK, json.loads(in_json(document)), "run", "template", modules=page.modules(), folder=folder)
+    recordings = of_choices(recorded_training(trains, {}, whole=True))
+    document = json.loads(documents.document_of(LivePage({}), [{}], recordings, {}))
+    found = answered(ASK, document, "run", "template", modules=page.modules(), folder=folder)
     mine = list(of_run(run).snapshots())
     assert [one["step"] for one in found] == [one.step for one in mine]
     for page_s, shot in zip(found, mine, strict=True):

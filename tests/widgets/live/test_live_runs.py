@@ -19,7 +19,7 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.engine.record import side_by_side
 from moe_lab_widgets.live import documents, page
 from moe_lab_widgets.live.recording import recorded
-from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
+from moe_lab_widgets.live.template import Fitted, template
 from moe_lab_widgets.playground.declared import offered
 from tests.helpers.effort import one_in
 from tests.widgets.playground.in_node import answered
@@ -62,17 +62,10 @@ def whole(lab: str) -> list[tuple[dict[str, Any], Any]]:
     usual = how.choice_of(documents.defaults_of(kind))
     whens = [usual, *one_in(7, [when for when in how.variants if when != usual], first=1)]
     made = documents.recordings_of(kind, how, whens, whole=True)
-    return [(dict(when), document_of(lab, when, one)) for when, one in zip(whens, made, strict=True)]
-
-
-def document_of(lab: str, when: Mapping[str, Any], recording: Any) -> Any:
-    """Returns a document with one variant."""
-    packer = Packer()
-    made = packer.packed(recording)
-    derived = documents.derived_of(documents.page_of(getattr(moe_lab_widgets, lab)))
-    return json.loads(
-        in_json({"lab": {}, "derived": derived, "variants": [{"when": when, "recorded": made}], **packer.lists})
-    )
+    return [
+        (dict(when), json.loads(documents.document_of(how, [when], [one], {})))
+        for when, one in zip(whens, made, strict=True)
+    ]
 
 
 def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
@@ -249,8 +242,8 @@ def test_a_page_follows_a_change_of_the_librarys_mathematics(tmp_path: Path, mon
     kind = moe_lab_widgets.SpecializationLab
     how = documents.page_of(kind)
     when = {"activation": "linear"}
-    (recording,) = documents.recordings_of(kind, how, [when], whole=True)
-    assert_same_run(kind.__name__, when, document_of(kind.__name__, when, recording), 7, tmp_path)
+    made = documents.recordings_of(kind, how, [when], whole=True)
+    assert_same_run(kind.__name__, when, json.loads(documents.document_of(how, [when], made, {})), 7, tmp_path)
 
 
 def test_what_depends_on_a_knob_in_another_way_is_refused() -> None:

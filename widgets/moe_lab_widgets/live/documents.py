@@ -27,17 +27,18 @@ def document(kind: Any) -> str:
       NotRecordedError: something cannot be repeated by a page.
     """
     page = page_of(kind)
-    packer = Packer()
-    whens = page.variants
-    made = recordings_of(kind, page, whens)
-    variants = [{"when": when, "recorded": packer.packed(one)} for when, one in zip(whens, made, strict=True)]
     about = about_of(kind, page) if page.trains is None else {}
-    return in_json({"lab": about, "derived": derived_of(page), "variants": variants, **packer.lists})
+    return document_of(page, page.variants, recordings_of(kind, page, page.variants), about)
 
 
-def derived_of(page: LivePage) -> dict[str, Any]:
-    """Returns the sizes that are no knobs, as a page computes them."""
-    return {name: {"powers": list(one.powers.items()), "most": one.most} for name, one in page.derived.items()}
+def document_of(
+    page: LivePage, whens: Sequence[Mapping[str, Any]], recordings: Sequence[Any], about: Mapping[str, Any]
+) -> str:
+    """Returns recordings of some variants, and what there is about a Lab, as the JSON document that a page reads."""
+    packer = Packer()
+    variants = [{"when": when, "recorded": packer.packed(one)} for when, one in zip(whens, recordings, strict=True)]
+    derived = {name: {"powers": list(one.powers.items()), "most": one.most} for name, one in page.derived.items()}
+    return in_json({"lab": about, "derived": derived, "variants": variants, **packer.lists})
 
 
 def pictured() -> list[str]:
