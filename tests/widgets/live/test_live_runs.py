@@ -20,6 +20,7 @@ from moe_lab_widgets.engine.record import side_by_side
 from moe_lab_widgets.live import documents, page
 from moe_lab_widgets.live.recording import recorded
 from moe_lab_widgets.live.template import Fitted, template
+from moe_lab_widgets.live.tidying import of_choices
 from moe_lab_widgets.playground.declared import offered
 from tests.helpers.effort import one_in
 from tests.widgets.playground.in_node import answered
@@ -254,6 +255,28 @@ def test_what_depends_on_a_knob_in_another_way_is_refused() -> None:
         template(record, [Fitted("n", (3, 5, 7)), Fitted("k", (2, 4, 6))], {})
     with pytest.raises(RuntimeError, match=r"operations depend on knobs: .name is 3 at first, 4 for n = 4"):
         template(lambda values: {"name": str(values["n"])}, [Fitted("n", (3, 4, 5))], {})
+
+
+def test_how_a_size_depends_on_several_knobs_is_found() -> None:
+    def size(values: Mapping[str, float]) -> float:
+        return values["t"] * (40 + values["k"] * values["c"]) * 32
+
+    knobs = [Fitted("t", (5, 7, 6)), Fitted("k", (8, 4, 2)), Fitted("c", (6, 9, 5))]
+    found = template(lambda values: {"size": size(values)}, knobs, {})["size"]["formula"]
+    terms = {tuple((name, power) for name, power in powers): factor for factor, powers in found}
+    assert terms == {(("t", 1.0),): 1280.0, (("c", 1.0), ("k", 1.0), ("t", 1.0)): 32.0}
+
+
+@pytest.mark.slow
+def test_what_choices_have_alike_is_the_same_in_their_recordings() -> None:
+    kind = moe_lab_widgets.RoutingChoicesLab
+    choices = [{"order": "arrival"}, {"order": "priority"}]
+    values = documents.defaults_of(kind) | {"samples": 30, "trials": 2, "patches": 9}
+    one, other = (recording["programs"] for recording in of_choices(recorded(kind, values, choices=choices)))
+    assert list(one) == list(other)
+    alike = {name for name in one if one[name] == other[name]}
+    own = {f"{part}/chosen" for part in ("first", "step", "end", "measure")}
+    assert set(one) - alike == own | {"furniture", "marks"}
 
 
 def test_a_lab_that_is_not_recorded_is_refused() -> None:

@@ -152,12 +152,13 @@ def rest_of(program: str) -> str:
 def _in_order(document: Document, programs: Mapping[str, Any]) -> Iterator[Place]:
     """Yields all places, in an order in which programs that several recordings have alike get the same numbers."""
     names = (
-        "values", "first", "ended", "step", "total", "steps", "history", "measured", "state", "pictures", "draws",
-        "stepDraws", "ends", "constant",
+        "first", "ended", "step", "total", "steps", "history", "measured", "state", "draws", "stepDraws", "ends",
+        "constant",
     )  # fmt: skip
     yield from places_in([document[name] for name in names])
-    for kind in reversed(dict.fromkeys(ORDER)):
+    for kind in dict.fromkeys(ORDER):  # pictures last, which differ most
         yield from places_in([some for name, some in programs.items() if kind_of(name) == kind])
+    yield from places_in([document[name] for name in ("values", "pictures")])
 
 
 def _numbers(places: Iterable[Place]) -> dict[int, int]:
