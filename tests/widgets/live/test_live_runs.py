@@ -61,7 +61,7 @@ def whole(lab: str) -> list[tuple[dict[str, Any], Any]]:
     kind = getattr(moe_lab_widgets, lab)
     how = documents.page_of(kind)
     usual = how.choice_of(documents.defaults_of(kind))
-    whens = [usual, *one_in(7, [when for when in how.variants if when != usual], first=1)]
+    whens = [usual, *one_in(13, [when for when in how.variants if when != usual], first=1)]
     made = documents.recordings_of(kind, how, whens, whole=True)
     return [
         (dict(when), json.loads(documents.document_of(how, [when], [one], {})))
