@@ -15,8 +15,8 @@ from moe_lab.drawing.words import Number, Words
 
 
 @dataclass(frozen=True)
-class TileTable(Mark):
-    """Furniture for `Tiles`: a head for each row of tiles, and a title in the style of a class.
+class _PatchTable(Mark):
+    """Furniture: a head for each expert's row, and a title in the style of a class.
 
     Attributes:
       shape: the numbers of experts and of patches.
@@ -27,17 +27,12 @@ class TileTable(Mark):
     style: str
 
 
-@dataclass(frozen=True)
-class PlaceTable(Mark):
-    """Furniture for `Places`: a head for each row of boxes, "lost" below them, and a title in the style of a class.
+class TileTable(_PatchTable):
+    """Furniture for `Tiles`."""
 
-    Attributes:
-      shape: the numbers of experts and of patches.
-    """
 
-    shape: tuple[Number, Number]
-    title: Words
-    style: str
+class PlaceTable(_PatchTable):
+    """Furniture for `Places`, with "lost" below the rows of boxes."""
 
 
 @dataclass(frozen=True)

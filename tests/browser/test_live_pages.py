@@ -153,7 +153,7 @@ def test_it_fits_every_width(show: Open, width: int) -> None:
 def test_every_other_lab_opens_and_trains(
     browser: object, tmp_path: Path, lab: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Recorded for the first choice of each knob alone, those of the defaults; all of them take a minute."""
+    """Recorded for the choices of the defaults alone; all of them take a minute."""
     kind = getattr(moe_lab_widgets, lab)
     how = documents.page_of(kind)
     one = dataclasses.replace(how, choices=[how.choice_of(documents.defaults_of(kind))])

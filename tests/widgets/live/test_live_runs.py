@@ -18,6 +18,7 @@ from moe_lab.specialization import model
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.engine.record import side_by_side
 from moe_lab_widgets.live import documents, page
+from moe_lab_widgets.live.declare import LivePage
 from moe_lab_widgets.live.recording import recorded
 from moe_lab_widgets.live.template import Fitted, template
 from moe_lab_widgets.live.tidying import of_choices
@@ -69,6 +70,11 @@ def whole(lab: str) -> list[tuple[dict[str, Any], Any]]:
     ]
 
 
+def moving(how: LivePage) -> set[str]:
+    """Returns the names of what may have any value: numbers, and the knobs of which sizes come."""
+    return {*how.numbers, *(name for size in how.derived.values() for name in size.powers)}
+
+
 def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Returns random values that sliders offer and that fit together, of a short run."""
     kind, random = getattr(moe_lab_widgets, lab), np.random.default_rng(seed)
@@ -76,8 +82,7 @@ def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
     while True:
         values = documents.defaults_of(kind) | dict(how.fixed)
         for knob in kind.knobs:
-            of_sizes = [next(iter(size.powers)) for size in how.derived.values()]
-            if knob.name in (*how.numbers, *of_sizes) or knob.view_only:
+            if knob.name in moving(how) or knob.view_only:
                 values[knob.name] = offered(knob)[int(random.integers(len(offered(knob))))]
         for name, choice in when.items():
             values[name] = int(random.integers(choice[0], choice[1] + 1)) if isinstance(choice, tuple) else choice
@@ -222,8 +227,7 @@ def test_every_slider_can_be_at_its_ends(lab: str, tmp_path: Path) -> None:
     when, document = whole(lab)[0]
     every = []
     for knob in kind.knobs:
-        of_sizes = [next(iter(size.powers)) for size in how.derived.values()]
-        for value in (offered(knob)[0], offered(knob)[-1]) if knob.name in (*how.numbers, *of_sizes) else ():
+        for value in (offered(knob)[0], offered(knob)[-1]) if knob.name in moving(how) else ():
             values = defaults | {knob.name: value}
             try:
                 kind.declaration.runs(values)

@@ -12,6 +12,7 @@ from moe_lab.core.snapshots import Snapshot, final
 from moe_lab.drawing import theme
 from moe_lab.patch_routing import train_batch
 from moe_lab.patch_routing.batch import samples_of
+from moe_lab_widgets.drawing.mark_record import MarkValues
 from moe_lab_widgets.drawing.sheet import integer
 from moe_lab_widgets.drawing.words import middle
 from moe_lab_widgets.labs import routing_choices as of
@@ -81,3 +82,10 @@ def test_all_routings_train_on_the_same_samples_which_other_sliders_keep(monkeyp
         assert sampled == [40]
         done(lab, samples=60)
         assert sampled == [40, 60]
+
+
+@pytest.mark.parametrize(("patches", "experts", "factor"), [(16, 8, 1.0), (20, 2, 1.1), (9, 4, 0.01), (8, 2, 3.0)])
+def test_a_picture_has_as_many_places_as_the_model(patches: int, experts: int, factor: float) -> None:
+    values = DEFAULTS | {"patches": patches, "experts": experts, "capacity_factor": factor}
+    model = of.runs(values)[of.STUDY].model
+    assert float(of.places_of(MarkValues(values))) == model.places(patches)  # 1.1 * 20 / 2 is more than 11 in floats

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from moe_lab.drawing.words import Words, say
+from moe_lab.drawing.words import Words, either, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.trials import MOST_LINES, SPREAD_WORDS
 
@@ -26,6 +26,11 @@ def larger(one: Tensor, other: Tensor, apart: float) -> Tensor:
     """Returns which of two numbers is larger: 0 the first, 1 the other, 2 neither by more than `apart`; NaN of NaN."""
     answer = torch.where((one - other).abs() <= apart, 2.0, (other > one).to(torch.float64))
     return torch.where((one - other).isfinite(), answer, torch.nan)
+
+
+def of_three(which: Tensor, one: Words, other: Words, neither: Words) -> Words:
+    """Returns words for what `larger` has found."""
+    return either(which == 2, neither, either(which == 0, one, other))
 
 
 def spread_note(now: MarkRecord) -> Words:

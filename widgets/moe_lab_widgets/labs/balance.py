@@ -21,13 +21,13 @@ from moe_lab.drawing.marks import (
     Title,
     middle,
 )
-from moe_lab.drawing.words import Words, either, say
+from moe_lab.drawing.words import Words, say
 from moe_lab.specialization import ClusterRun, ClusterTask, TopKMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS
 from moe_lab.specialization.training import ClusterTraining
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.mark_words import larger, spread_note, trial_words
+from moe_lab_widgets.drawing.mark_words import larger, of_three, spread_note, trial_words
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
@@ -264,9 +264,13 @@ def right_more_often(now: MarkRecord) -> Tensor:
 
 def seen(now: MarkRecord) -> Words:
     none, other = pair(now.values)
-    which, first, then = right_more_often(now), medians(now, none)[0], medians(now, other)[0]
-    better = either(which == 0, say("balancing makes it wrong more often"), say("balancing makes it right more often"))
-    result = either(which == 2, say("balancing hardly changes how often it is right"), better)
+    first, then = medians(now, none)[0], medians(now, other)[0]
+    result = of_three(
+        right_more_often(now),
+        say("balancing makes it wrong more often"),
+        say("balancing makes it right more often"),
+        say("balancing hardly changes how often it is right"),
+    )
     return result + say(f": {{:.1%}} of the test samples without, {{:.1%}} with {SENTENCE[other]}", first, then)
 
 

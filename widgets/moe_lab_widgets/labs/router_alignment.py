@@ -32,11 +32,11 @@ from moe_lab.drawing.marks import (
     middle,
 )
 from moe_lab.drawing.patch_marks import Tiles, TileTable
-from moe_lab.drawing.words import Number, Words, either, say
+from moe_lab.drawing.words import Number, Words, say
 from moe_lab.patch_routing import CNN
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.mark_words import larger, whole_passes
+from moe_lab_widgets.drawing.mark_words import larger, of_three, whole_passes
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.make import lab
@@ -211,9 +211,6 @@ def outcome_axes(values: MarkValues) -> Iterator[list[Mark]]:
     ]
 
 
-COVERAGE = f"coverage, trial {SHOWN + 1}: how often each expert\nreceives the deciding patch"
-
-
 def outcome_note(values: MarkValues) -> Words:
     trials = values.number("trials")
     many = say("accuracy: median, half, 90 % of {:,.0f} trials", trials)
@@ -251,9 +248,12 @@ def more_often(now: MarkRecord) -> Tensor:
 
 def seen(now: MarkRecord) -> Words:
     mixture, cnn = (middle(now.last("test_accuracy", model)) for model in NAMES)
-    which = more_often(now)
-    better = either(which == 0, say("the mixture is right more often"), say("the CNN is right more often"))
-    result = either(which == 2, say("both are right about as often"), better)
+    result = of_three(
+        more_often(now),
+        say("the mixture is right more often"),
+        say("the CNN is right more often"),
+        say("both are right about as often"),
+    )
     return result + say(": {:.0%} of the test samples against the CNN's {:.0%}", mixture, cnn)
 
 

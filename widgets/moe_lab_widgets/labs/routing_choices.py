@@ -22,7 +22,7 @@ from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.routing_rows import ROWS, STEP_SIZE
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.mark_words import larger, whole_passes
+from moe_lab_widgets.drawing.mark_words import larger, of_three, whole_passes
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
@@ -166,7 +166,8 @@ def places(now: MarkRecord) -> Iterator[list[Mark]]:
 def places_of(values: MarkValues) -> Tensor:
     """Returns C, the places of an expert."""
     patches = values.number("patches")
-    return (values.number("capacity_factor") * patches / values.number("experts")).ceil().clamp(max=patches)
+    exact = values.number("capacity_factor") * patches / values.number("experts")
+    return (exact - 5e-10).ceil().clamp(min=1).clamp(max=patches)  # as `RoutedMoE.places` rounds
 
 
 def load_axes(values: MarkValues) -> Iterator[list[Mark]]:
@@ -292,9 +293,12 @@ def more_often(now: MarkRecord) -> Tensor:
 
 def seen(now: MarkRecord) -> Words:
     mine, theirs = middle(now.last("test_accuracy")), middle(now.last("test_accuracy", BESIDE[0]))
-    which = more_often(now)
-    better = either(which == 0, say("the chosen routing is right more often"), say("expert choice is right more often"))
-    result = either(which == 2, say("both are right about as often"), better)
+    result = of_three(
+        more_often(now),
+        say("the chosen routing is right more often"),
+        say("expert choice is right more often"),
+        say("both are right about as often"),
+    )
     return result + say(": {:.0%} of the test samples against {:.0%} with expert choice", mine, theirs)
 
 

@@ -224,8 +224,8 @@ def _runs_of(wanted: Sequence[Mapping[str, RunConfig]]) -> tuple[dict[str, RunCo
         for name, run in own.items():
             known.setdefault((name, run), f"{name}/{len(known)}")
         of_choices.append({name: known[name, run] for name, run in own.items()})
-    runs = {key: run for (_, run), key in known.items()}
-    return {key: runs[key] for key in sorted(runs, key=lambda key: key not in shared_runs(of_choices))}, of_choices
+    shared, runs = shared_runs(of_choices), {key: run for (_, run), key in known.items()}
+    return {key: runs[key] for key in sorted(runs, key=lambda key: key not in shared)}, of_choices
 
 
 def _views(views: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, dict[str, Any]]]:

@@ -1,12 +1,11 @@
 /** Makes a recording for the values of the knobs out of a Lab's document (`template.py`). */
 
-import { isPlace } from "./places.js";
-
 /** @typedef {Record<string, any>} Values */
 /** A size that is no knob: a product of powers of knobs, rounded up, at most another knob.
  * @typedef {{ powers: [string, number][], most: string }} Derived */
-/** @typedef {{ derived: Record<string, Derived>, variants: { when: Values, recorded: any }[], formulas: [number | string, [string, number][]][][],
- *   places: any[], programs: { operations: any[], own: any[] }[], constants: (number | string)[][], lab: any }} Document */
+/** @typedef {{ derived: Record<string, Derived>, variants: { when: Values, recorded: any }[],
+ *   formulas: [number | string, [string, number][]][][], places: any[], programs: { operations: any[], own: any[] }[],
+ *   constants: (number | string)[][], lab: any }} Document */
 
 /** The recording of the operations that some values need, with numbers in place of formulas.
  * @param {Document} document @param {Values} values @returns {import("./run.js").Recorded} */
@@ -19,6 +18,7 @@ export function instantiate(document, values) {
   for (const [name, { powers, most }] of Object.entries(document.derived)) {
     sizes[name] = Math.min(Math.ceil(evaluated([[1, powers]], values)), values[most]);
   }
+  let first = 0; // of the own buffers, -1, -2, ..., of the program that is filled
   const numberAt = atFirstUse((number) => evaluated(document.formulas[number], sizes));
   const placeAt = atFirstUse((number) => {
     const [buffer, offset, sizes, strides] = filled(document.places[number]);
@@ -29,7 +29,10 @@ export function instantiate(document, values) {
     if (Array.isArray(value)) return value.map(filled);
     if (value === null || typeof value !== "object") return value;
     if ("f" in value) return numberAt(value.f);
-    if ("p" in value) return placeAt(value.p);
+    if ("p" in value) {
+      const place = placeAt(value.p);
+      return place.buffer < 0 ? { ...place, buffer: first - 1 - place.buffer } : place;
+    }
     if ("c" in value) return document.constants[value.c];
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, filled(one)]));
   };
@@ -44,18 +47,11 @@ export function instantiate(document, values) {
   add(variant.recorded.buffers);
   for (const [name, number] of Object.entries(variant.recorded.programs)) {
     const { operations, own } = document.programs[/** @type {number} */ (number)];
-    recorded.programs[name] = inBuffers(filled(operations), recorded.buffers.length);
+    first = recorded.buffers.length;
+    recorded.programs[name] = filled(operations);
     add(own);
   }
   return recorded;
-}
-
-/** Operations whose own buffers, -1, -2, ..., begin at a number. @param {any} value @param {number} first @returns {any} */
-function inBuffers(value, first) {
-  if (Array.isArray(value)) return value.map((one) => inBuffers(one, first));
-  if (value === null || typeof value !== "object") return value;
-  if (isPlace(value)) return value.buffer < 0 ? { ...value, buffer: first - 1 - value.buffer } : value;
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, inBuffers(one, first)]));
 }
 
 /** What a function returns for a number, which it is asked once. @template T @param {(number: number) => T} made */

@@ -59,12 +59,12 @@ def template(record: Record, knobs: Sequence[Fitted], fixed: Mapping[str, Any]) 
     """
     start = {**fixed, **{one.name: one.base for one in knobs}}
     names, documents = ["first"], [record(start)]
-    moved_alone = {knob.name: {knob.name: knob.values[1]} for knob in knobs}
     broken = {knob.name: knob.values[1] for knob in knobs if any(value % 1 for value in knob.values)}
     still = broken if documents[0] == record({**start, **broken}) else {}  # numbers that are no sizes seldom matter
-    for name, alone in moved_alone.items():
-        names.append(f"{name} = {alone[name]}")
-        documents.append(documents[0] if name in still else record({**start, **alone}))
+    for knob in knobs:
+        names.append(f"{knob.name} = {knob.values[1]}")
+        moved_alone = {**start, knob.name: knob.values[1]}
+        documents.append(documents[0] if knob.name in still else record(moved_alone))
     turns = ((2, 2), (1, 2), (2, 1))
     moved = [{**start, **{one.name: one.values[turn[at % 2]] for at, one in enumerate(knobs)}} for turn in turns]
     names += ["all moved"] * len(moved)
