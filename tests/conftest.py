@@ -40,9 +40,15 @@ def float64() -> Iterator[None]:
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Models that tests pre-train, and processes that tests start, stay out of the user's cache."""
+    """Models that tests pre-train, and processes that tests start, stay out of the user's cache.
+
+    What is recorded of Labs for their pages is shared with other tests, which would wait minutes for the same.
+    """
+    folder, pages = tmp_path_factory.mktemp("cache"), Path(__file__).resolve().parent.parent / ".pages"
+    pages.mkdir(exist_ok=True)
+    (folder / "pages").symlink_to(pages)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MOE_LAB_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("MOE_LAB_CACHE", str(folder))
         yield
 
 

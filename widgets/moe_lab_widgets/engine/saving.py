@@ -63,7 +63,7 @@ class Saving(Declared):
 
         Args:
           live: whether the page trains in the browser, beginning with these values, and has sliders. Recording the Lab
-            can take a minute, once in a process.
+            can take two minutes, the first time.
 
         Raises:
           ValueError: the page should be live, and the Lab is not recorded, or not for these values.

@@ -11,24 +11,32 @@ from moe_lab.registry import PAGES
 from moe_lab_widgets.engine.board import SEED_TIP
 from moe_lab_widgets.engine.declaration import MOST_NAMED
 from moe_lab_widgets.live.declare import LivePage
+from moe_lab_widgets.live.kept import kept
 from moe_lab_widgets.live.recording import recorded, recorded_training
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
 from moe_lab_widgets.live.tidying import of_choices
 from moe_lab_widgets.playground.declared import complete, kind_of, knob_of, rules_of
 from moe_lab_widgets.playground.texts import BOTH
 
+PACKAGE = "moe_lab_widgets"
+
 
 @cache
 def document(kind: Any) -> str:
-    """Returns the JSON document of a Lab.
+    """Returns the JSON document of a Lab. That of a Lab of the library is kept on the disk.
 
     Raises:
       ValueError: the Lab has no page.
       NotRecordedError: something cannot be repeated by a page.
     """
     page = page_of(kind)
-    about = about_of(kind, page) if page.trains is None else {}
-    return document_of(page, page.variants, recordings_of(kind, page, page.variants), about)
+
+    def made() -> str:
+        about = about_of(kind, page) if page.trains is None else {}
+        return document_of(page, page.variants, recordings_of(kind, page, page.variants), about)
+
+    own = not kind.__module__.startswith(f"{PACKAGE}.")
+    return made() if own else kept(kind.__name__, made)
 
 
 def document_of(
@@ -60,18 +68,14 @@ def page_of(kind: Any) -> LivePage:
     return page
 
 
-def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]], whole: bool = False) -> list[Any]:
-    """Records a Lab for some of its variants, those together in which the same knobs may move.
-
-    Args:
-      whole: whether to keep measures that no picture reads.
-    """
+def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Records a Lab for some of its variants, those together in which the same knobs may move."""
     together: dict[str, list[int]] = {}
     for number, when in enumerate(whens):
         together.setdefault(repr(_still(when)), []).append(number)
     made: dict[int, Any] = {}
     for numbers in together.values():
-        recordings = _recorded_together(kind, page, [whens[number] for number in numbers], whole)
+        recordings = _recorded_together(kind, page, [whens[number] for number in numbers])
         made.update(zip(numbers, recordings, strict=True))
     return [made[number] for number in range(len(whens))]
 
@@ -81,7 +85,7 @@ def _still(when: Mapping[str, Any]) -> dict[str, Any]:
     return {name: one[0] for name, one in when.items() if isinstance(one, tuple) and one[0] == one[1]}
 
 
-def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]], whole: bool) -> list[Any]:
+def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]]) -> list[Any]:
     still = _still(whens[0])
     fixed = {**defaults_of(kind), **page.fixed, **still}
     choices = [{name: one for name, one in when.items() if not isinstance(one, tuple)} for when in whens]
@@ -100,7 +104,7 @@ def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, A
         own = dict(values)
         for name, size in page.derived.items():
             own |= size.knob_for(own.pop(name), own)
-        return recorded(kind, own, views, whole, choices)
+        return recorded(kind, own, views, choices)
 
     return of_choices(template(at, knobs, fixed))
 

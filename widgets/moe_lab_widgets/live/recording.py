@@ -110,7 +110,6 @@ def recorded(
     lab: Any,
     values: Mapping[str, Any],
     views: Mapping[str, Sequence[Any]] | None = None,
-    whole: bool = False,
     choices: Sequence[Mapping[str, Any]] = ({},),
 ) -> Document:
     """Records a Lab for some values of all of its knobs, and for choices among which they differ besides.
@@ -120,7 +119,6 @@ def recorded(
     Args:
       lab: the class of a Lab whose panels and sentence are marks, and which declares its `training`.
       views: view-only knobs with the values for which the picture is recorded.
-      whole: whether to keep measures that no picture reads.
 
     Raises:
       NotRecordedError: something cannot be repeated by a page; says what, and where it is.
@@ -144,7 +142,7 @@ def recorded(
         return found
 
     runs = [declaration.runs({**values, **choice}) for choice in choices]
-    return _recorded(declaration.training, runs, values, declaration.records, pictures, whole)
+    return _recorded(declaration.training, runs, values, declaration.records, pictures)
 
 
 def recorded_training(trains: Trains, values: Mapping[str, Any], whole: bool = False) -> Document:
@@ -171,7 +169,7 @@ def _recorded(
     values: Mapping[str, Any],
     records: int,
     pictures: Callable[[OperationRecorder, RecordedValues, RecordedNow, int], Document],
-    whole: bool,
+    whole: bool = False,
 ) -> Document:
     """Records the runs of each choice, and its pictures."""
     runs, of_choices = _runs_of(wanted)
