@@ -53,7 +53,7 @@ def run(tiny: bool = False) -> list[Result]:
             (
                 ("RouterAlignmentLab", "at", "0", {"source": "digits", **small}),
                 ("RouterAlignmentLab", "at", "0", {"source": "synthetic", **small}),
-                ("PhaseTransitionLab", "progress", None, {"source": "synthetic", **own}),
+                ("PhaseTransitionLab", "at", None, {"source": "synthetic", **own}),
             ),
         )
     row = next(at for at, done in trainings if done >= (20 if tiny else 40))
@@ -81,7 +81,7 @@ def watched(chromium: str, lab: str, name: str, speed: str | None, values: dict[
 
     Args:
       name: the id of the element that shows it.
-      speed: the pause between records that is chosen, if any.
+      speed: the pause between records that is chosen, if there is a choice.
       values: that the address asks for.
     """
     from playwright.sync_api import expect, sync_playwright
@@ -94,7 +94,7 @@ def watched(chromium: str, lab: str, name: str, speed: str | None, values: dict[
         page.goto(f"{file.as_uri()}#{urlencode({'lab': lab, **values})}")
         if speed is not None:
             page.select_option("#speed", speed)
-            page.click("#play")
+        page.click("#play")
         expect(page.locator("#play")).to_have_text("Replay", timeout=600_000)
         seen: list[list[float]] = json.loads(page.evaluate("JSON.stringify(seen)"))
         browser.close()

@@ -122,10 +122,7 @@ class TestWheel:
         config = {f"moe_lab/course/jupyter_config/{name}" for name in ours}
         assert {f"moe_lab_papers/{name}" for name in ("report.html", "claims.html", "claims.schema.json")} <= set(names)
         assert {"moe_lab_widgets/engine/lab.css", "moe_lab_widgets/frames/page/screen.js"} <= set(names)
-        pages = {
-            f"moe_lab_widgets/{name}"
-            for name in ("playground/phase.html", "playground/page.css", "live/live.html", "live/run.js")
-        }
+        pages = {f"moe_lab_widgets/{name}" for name in ("playground/page.css", "live/live.html", "live/run.js")}
         assert pages <= set(names)
         assert {"moe_lab/py.typed", "moe_lab_widgets/__init__.py", *config} <= set(names)
         assert any(name.endswith("/LICENSE") for name in names)

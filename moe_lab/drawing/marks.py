@@ -11,7 +11,7 @@ failures, "rule" thin rules; "class 1" and "class 2" are the classes of samples.
 
 Furniture, which depends on the values of the knobs alone: `Scales`, `Table`, `Level`, `Key`, `Title`, `Note`,
 `Outline`. Of a record: `Curves`, `Ends`, `Lines`, `Ways`, `Cells`, `Bars`, `Stacks`, `Swarm`. Both: `Heads`, `Points`,
-`Writing`. Those of patches are in patch_marks.py.
+`Writing`. Those of patches are in patch_marks.py, those of maps in map_marks.py.
 
 Shapes: R records, T trials; k experts, n patches.
 """
@@ -47,6 +47,8 @@ class Scales(Mark):
       x_pad: points between the ticks and the name below them, if not the usual ones.
       x_reads, y_reads: what a pointer calls a place along the axis.
       percent: the axes whose ticks are percents, of "xy".
+      log: those that are logarithmic.
+      bare: those whose numbers have no tick marks.
       last_y: what is written at the last of the y ticks in place of its number.
     """
 
@@ -62,6 +64,8 @@ class Scales(Mark):
     x_reads: str = ""
     y_reads: str = ""
     percent: str = ""
+    log: str = ""
+    bare: str = ""
     last_y: str = ""
 
 
@@ -91,11 +95,17 @@ class Table(Mark):
 
 @dataclass(frozen=True)
 class Level(Mark):
-    """A line across at a height: "dashed", "axis", or in a style; or an `upright` one."""
+    """A line across at a height: "dashed", "axis", "bound", or in a style; or an `upright` one.
+
+    Attributes:
+      at: NaN for no line.
+      words: written right of it.
+    """
 
     at: Number
     style: str = "dashed"
     upright: bool = False
+    words: Words = NOTHING
 
 
 @dataclass(frozen=True)

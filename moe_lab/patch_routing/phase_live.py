@@ -81,6 +81,11 @@ class PhaseRecord:
         return np.asarray(self.done.sum(-1))
 
     @property
+    def active(self) -> np.ndarray:
+        """(l, N) bool, grid points in training."""
+        return np.array([[(kept, count) in self.running for count in self.samples] for kept in self.patches_per_expert])
+
+    @property
     def complete(self) -> np.ndarray:
         """(l, N) bool, grid points of which all trainings have ended."""
         return np.asarray(self.done.all(-1))

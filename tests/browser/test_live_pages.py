@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-import moe_lab_widgets
 from moe_lab_widgets import SpecializationLab
 from moe_lab_widgets.live import documents
 from moe_lab_widgets.live.page import page as live_page
 from tests.browser.pages import Open, pages_of, words, written
+from tests.helpers.pages import RUNS
 from tests.widgets.labs import FAST, done
 
 pytestmark = pytest.mark.browser
@@ -149,15 +149,7 @@ def test_it_fits_every_width(show: Open, width: int) -> None:
         assert box is not None and box["y"] + box["height"] <= 768 + 20
 
 
-@pytest.mark.parametrize("lab", [lab for lab in documents.pictured() if lab not in (LAB, "RouterAlignmentLab")])
-def test_every_other_lab_opens_and_trains(
-    browser: object, tmp_path: Path, lab: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Recorded for the choices of the defaults alone; all of them take a minute."""
-    kind = getattr(moe_lab_widgets, lab)
-    how = documents.page_of(kind)
-    one = dataclasses.replace(how, choices=[how.choice_of(documents.defaults_of(kind))])
-    monkeypatch.setattr(documents, "page_of", lambda of: one)
-    monkeypatch.setattr(documents, "document", documents.document.__wrapped__)
+@pytest.mark.parametrize("lab", [lab for lab in RUNS if lab not in (LAB, "RouterAlignmentLab")])
+def test_every_other_lab_opens_and_trains(browser: object, tmp_path: Path, lab: str) -> None:
     with pages_of(browser, lab, written(lab, tmp_path), SECONDS) as opened:
         assert words(run(opened(steps=20, trials=2, samples=100)), "caption")

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from moe_lab_widgets import PhaseTransitionLab
 from moe_lab_widgets.engine.record import ONLY, Record
-from moe_lab_widgets.labs import phase_transition
+from moe_lab_widgets.playground.declared import complete
 from tests.browser import test_playground as alignment
 from tests.browser import test_playground_map as phases
 from tests.browser.pages import fragment, written
@@ -64,9 +65,10 @@ def test_a_map_is_the_librarys(page: FirefoxPage, tmp_path: Path) -> None:
     begun = secrets.randbelow(10**6)
     values = phases.drawn(np.random.default_rng(begun), **phases.SMALL)
     show(page, "PhaseTransitionLab", fragment("PhaseTransitionLab", **values), tmp_path)
+    page.evaluate("document.getElementById('play').click()")
     page.until("document.getElementById('play').textContent.includes('Replay')", f"the map does not end: {values}")
-    expected = Record({ONLY: (phases.librarys(values),)}, {}, (ONLY,))
-    assert said(page, "caption") == phase_transition.caption(expected), f"drawn with {begun}: {values}"
+    now = Record({ONLY: (phases.librarys(values),)}, complete(PhaseTransitionLab, values), (ONLY,))
+    assert said(page, "caption") == PhaseTransitionLab.declaration.caption(now), f"drawn with {begun}: {values}"
 
 
 @pytest.mark.parametrize("lab", ["RouterAlignmentLab", "PhaseTransitionLab"])

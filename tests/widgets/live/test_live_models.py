@@ -13,7 +13,7 @@ import pytest
 from moe_lab.patch_routing import CNN, JointMoE, PatchRun, PatternTask, RoutedMoE, SeparateMoE
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.live import documents, page
-from moe_lab_widgets.live.declare import LivePage, Trains
+from moe_lab_widgets.live.declare import Fills, LivePage
 from moe_lab_widgets.live.recording import recorded_training
 from moe_lab_widgets.live.tidying import of_choices
 from tests.widgets.playground.in_node import answered
@@ -59,9 +59,9 @@ SETTING: dict[str, Any] = {
 
 
 def assert_same(run: PatchRun, folder: Path) -> None:
-    trains = Trains(run=lambda _: run, training=of_run, results=lambda now: {}, own={})
-    recordings = of_choices(recorded_training(trains, {}, whole=True))
-    document = json.loads(documents.document_of(LivePage({}), [{}], recordings, {}))
+    fills = Fills(lambda _: run, of_run, {}, {}, rows="", columns=lambda values: (), numbers={}, first=0, passes=0)
+    (recording,) = of_choices(recorded_training(fills, {}, whole=True))
+    document = json.loads(documents.document_of(LivePage({}), [{}], [{"recorded": recording}], {}))
     found = answered(ASK, document, "run", "template", modules=page.modules(), folder=folder)
     mine = list(of_run(run).snapshots())
     assert [one["step"] for one in found] == [one.step for one in mine]

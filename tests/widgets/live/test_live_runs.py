@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import moe_lab_widgets
-from moe_lab.drawing.marks import Mark, parts_of
 from moe_lab.drawing.words import Words, written
 from moe_lab.specialization import model
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
@@ -24,6 +23,8 @@ from moe_lab_widgets.live.template import Fitted, template
 from moe_lab_widgets.live.tidying import of_choices
 from moe_lab_widgets.playground.declared import offered
 from tests.helpers.effort import one_in
+from tests.helpers.marks import close, same
+from tests.helpers.pages import RUNS
 from tests.widgets.playground.in_node import answered
 
 ASK = """
@@ -101,44 +102,6 @@ def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
             return values
 
 
-def numbers(value: Any) -> np.ndarray:
-    return np.array([float(one) for one in np.ravel(np.array(value, dtype=object))])
-
-
-def close(one: Any, other: Any, where: str, scale: float = 0.0) -> None:
-    """Asserts that numbers are the same to 1e-12 of the largest, or of 1."""
-    one, other = numbers(one), numbers(other)
-    assert one.shape == other.shape, where
-    np.testing.assert_array_equal(np.isfinite(one), np.isfinite(other), where)
-    known = np.isfinite(other)
-    most = max(1.0, scale, np.abs(other[known]).max(initial=0))
-    np.testing.assert_allclose(one[known] / most, other[known] / most, rtol=0, atol=1e-12, err_msg=where)
-
-
-def same(page: Any, mine: Any, where: str) -> None:
-    """Asserts that a mark of a page is one of Python's: the same words, and numbers to 1e-12."""
-    if isinstance(mine, (Mark, Words)):
-        for name, one in parts_of(mine):
-            if name in page:
-                same(page[name], one, f"{where}.{name}")
-    elif hasattr(mine, "numpy"):
-        array = mine.numpy()
-        data = page["data"] if isinstance(page, dict) else [page]
-        if isinstance(page, dict) and where.endswith((".x", ".y")):  # a page has room for records to come
-            rows = len(array)
-            data = numbers(data).reshape(page["sizes"])[:rows].ravel()
-            assert np.isnan(numbers(page["data"]).reshape(page["sizes"])[rows:]).all(), where
-        close(data, array, where)
-    elif isinstance(mine, (list, tuple)):
-        assert len(page) == len(mine), where
-        for place, (one, own) in enumerate(zip(page, mine, strict=True)):
-            same(one, own, f"{where}[{place}]")
-    elif isinstance(mine, bool) or mine is None or isinstance(mine, str):
-        assert page == mine, where
-    else:
-        close([page], [mine], where)
-
-
 class RoundingError(AssertionError):
     """Measures differ. Rounding may decide that, where two experts' scores are equal but for it."""
 
@@ -189,7 +152,7 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lab", documents.pictured())
+@pytest.mark.parametrize("lab", RUNS)
 def test_a_run_in_a_page_is_the_librarys(lab: str, tmp_path: Path) -> None:
     """Of four runs three at least, to 1e-12: in one of thirty a sample goes to another expert, on any processor."""
     differ, variants = [], some_variants(lab)

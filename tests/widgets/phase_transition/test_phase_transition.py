@@ -7,18 +7,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from moe_lab.drawing import theme
+from moe_lab.drawing.map_marks import quantile
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
-from moe_lab_widgets.drawing.maps import pale, steps
+from moe_lab_widgets.drawing.maps import steps
+from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.on_axes import box_of
 from moe_lab_widgets.drawing.share_map import GHOST, ShareMap
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import phase_transition as of
-from moe_lab_widgets.labs.phase_transition import caption, pinned_name
-from moe_lab_widgets.labs.phase_transition_record import coverage_at, samples_needed
+from moe_lab_widgets.labs.phase_transition import pinned_name
+from moe_lab_widgets.labs.phase_transition_record import complete, coverage_at, samples_needed, share
 from tests.widgets.cases import PHASE
 from tests.widgets.labs import Make, done, fixtures, move, pixels
 
@@ -52,7 +55,7 @@ def check(lab: PhaseTransitionLab) -> None:
     np.testing.assert_array_equal(cells.share, last.share)
     assert cells.running == {} and (cells.filled == 1).all()
     star, lines = last.origin.get("l_star"), labelled(lab, 0, "l* =")
-    assert [line.get_segments()[0][0][1] for line in lines] == ([] if star is None else [star - 1.5])
+    assert [line.get_segments()[0][0][1] for line in lines] == ([] if star is None else [star - 0.5])
     assert lab.caption(lab.record) in lab.screen.caption.value.replace("&lt;", "<").replace("&#x27;", "'")
     assert f"{last.done.size} of {last.done.size} trainings" in lab.controls.status.value
     assert "finished" in lab.controls.status.value and lab.controls.message.value == ""
@@ -125,7 +128,7 @@ def test_scrubbing_shows_the_map_as_it_was(ended: PhaseTransitionLab) -> None:
 def test_a_pinned_curve_stays_while_sliders_move(make: Make) -> None:
     lab = done(make(distractors=0))
     before = pixels(lab)
-    needed, _ = samples_needed(lab.records[-1].of())
+    needed = samples_needed(MarkRecord(lab.records[-1])).numpy()
     lab.pin()
     lab.wait(10)
     assert (pixels(lab) != before).any() and "grey: pinned" in _words(lab)
@@ -168,28 +171,47 @@ def record(shares: Any, samples: tuple[int, ...] = (40, 100, 200), counts: Any =
     return PhaseRecord(tuple(range(1, len(shares) + 1)), samples, done, accuracy, cover)
 
 
+def read(one: PhaseRecord, l_star: int | None = None, before: Record | None = None) -> Record:
+    """A record of a Lab whose data have this l*."""
+    source = of.DIGITS if l_star is None else of.SYNTHETIC
+    values = {"source": source, "distractors": (l_star or 1) - 1, "trials": one.trials, "training": of.SEPARATE}
+    return Record({ONLY: (one,)}, values, (ONLY,), before=before)
+
+
+def needed_of(shares: Any) -> tuple[Any, Any]:
+    now = MarkRecord(read(record(shares)))
+    return samples_needed(now).numpy(), complete(now).all(-1).numpy()
+
+
 def test_samples_needed_by_hand() -> None:
     hole = np.nan
-    needed, sure = samples_needed(
-        record([[0.0, 0.9, 1.0], [0.9, 0.8, 0.9], [1.0, 1.0, 1.0], [0.0, 0.9, 0.8], [0.2, hole, hole]])
-    )
+    needed, sure = needed_of([[0.0, 0.9, 1.0], [0.9, 0.8, 0.9], [1.0, 1.0, 1.0], [0.0, 0.9, 0.8], [0.2, hole, hole]])
     np.testing.assert_array_equal(needed, [100, 200, 40, np.inf, np.nan])
     np.testing.assert_array_equal(sure, [True, True, True, True, False])
 
 
 def test_samples_needed_while_the_map_fills() -> None:
     hole = np.nan
-    needed, sure = samples_needed(record([[0.5, 1.0, hole], [hole, hole, hole], [1.0, hole, hole], [0.5, 0.5, hole]]))
+    needed, sure = needed_of([[0.5, 1.0, hole], [hole, hole, hole], [1.0, hole, hole], [0.5, 0.5, hole]])
     np.testing.assert_array_equal(needed, [100, np.nan, 40, np.nan])
     assert not sure.any()
 
 
 def test_coverage_is_read_where_all_l_have_run() -> None:
     hole = np.nan
-    count, levels = coverage_at(record([[1.0, 0.0, hole], [1.0, 1.0, 1.0]]))
+    count, levels = coverage_at(MarkRecord(read(record([[1.0, 0.0, hole], [1.0, 1.0, 1.0]]))))
     assert count == 100
-    np.testing.assert_allclose(levels, [[0.25] * 3, [0.5] * 3])
-    assert coverage_at(record([[hole, hole, hole], [1.0, 1.0, 1.0]]))[0] is None
+    np.testing.assert_allclose(torch.stack(levels, 1).numpy(), [[0.25] * 3, [0.5] * 3])
+    assert coverage_at(MarkRecord(read(record([[hole, hole, hole], [1.0, 1.0, 1.0]]))))[0].isnan()
+
+
+def test_quantiles_are_numpys() -> None:
+    random = np.random.default_rng(0)
+    values = np.where(random.random((60, 7)) < 0.4, np.nan, random.random((60, 7)))
+    values[0] = np.nan
+    for level in (0.1, 0.5, 0.9, 1.0):
+        expected = [np.nanquantile(row, level) if np.isfinite(row).any() else np.nan for row in values]
+        np.testing.assert_allclose(quantile(torch.as_tensor(values), level), expected, rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -210,8 +232,8 @@ def test_the_90_percent_line_never_lies_on_a_row_boundary(share: Any) -> None:
 # ---- captions ----
 
 
-def said(one: PhaseRecord, **origin: Any) -> str:
-    return caption(Record({ONLY: (replace(one, origin=origin),)}, {}, (ONLY,)))
+def said(one: PhaseRecord, l_star: int | None = None) -> str:
+    return PhaseTransitionLab.declaration.caption(read(one, l_star))
 
 
 def test_what_captions_say_by_hand() -> None:
@@ -219,7 +241,7 @@ def test_what_captions_say_by_hand() -> None:
     full = record([[0.0, 0.9, 1.0], [0.0, 0.0, 0.8], [1.0, 1.0, 1.0], [0.2, 1.0, 1.0]])
     assert said(full, l_star=3) == (
         "40 samples are enough at l = 3 (l* = 3); l = 4 needs 100. Below l* = 3 coverage is at most 50 %, but one "
-        "right expert is enough for l = 1 (N = 100)."
+        "right expert is enough for l = 1."
     )
     assert (
         said(full) == "40 samples are enough at l = 3; l = 4 needs 100. Coverage is 25 % at l = 1 and 100 % at l = 4."
@@ -265,17 +287,17 @@ def test_the_map_before_is_pale_until_this_one_is_complete() -> None:
 
 def test_what_a_short_run_has_not_reached_is_that_of_the_run_before_it() -> None:
     def moment(shares: list[float], before: Record | None, rows: int = 1) -> Record:
-        return Record({ONLY: (record([shares] * rows, (40, 100)),)}, {}, (ONLY,), before=before)
+        return read(record([shares] * rows, (40, 100)), before=before)
 
     def before(now: Record) -> Any:
-        return pale(now, lambda one: one.share, lambda one: one.patches_per_expert)
+        return MarkRecord(now).pale(share, "samples").numpy()
 
     hole = np.nan
     whole = moment([0.2, 1.0], None)
     short = moment([0.5, hole], whole)
     np.testing.assert_array_equal(before(moment([hole, hole], short)), [[0.5, 1.0]])
-    assert before(whole) is None
-    assert before(moment([hole, hole], short, rows=2)) is None, "another grid"
+    assert np.isnan(before(whole)).all()
+    assert np.isnan(before(moment([hole, hole], short, rows=2))).all(), "another grid"
     other = moment([0.5, hole], moment([0.0, 1.0], None, rows=2))
     np.testing.assert_array_equal(before(moment([hole, hole], other)), [[0.5, hole]])
 

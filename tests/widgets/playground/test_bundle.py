@@ -15,16 +15,13 @@ import pytest
 from moe_lab.registry import PAGES
 from moe_lab_widgets import pages
 from moe_lab_widgets.live.page import page as live_page
-from moe_lab_widgets.playground import bundle, declared
+from moe_lab_widgets.playground import bundle
 from moe_lab_widgets.playground.bundle import Modules
-from tests.helpers.effort import THOROUGH
 
 MOST_BYTES = {"RoutingChoicesLab": 240_000}
 """Of a page that is sent compressed: of fourteen recordings; of others 170,000."""
-SLOW = ("BalanceLab", "RoutingChoicesLab")
-"""Labs that take a minute or two to record; tests/browser opens their usual choices."""
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-page = pytest.mark.parametrize("lab", [lab for lab in PAGES if THOROUGH or lab not in SLOW])
+page = pytest.mark.parametrize("lab", PAGES)
 
 
 class Parts(HTMLParser):
@@ -54,9 +51,8 @@ def test_a_page_is_small_and_loads_nothing(lab: str) -> None:
     assert policies[0].startswith("default-src 'none'")
     places = [own.get("src") or own.get("href") or "" for tag, own in parts.tags if tag != "a"]
     assert all(not place or place.startswith(("data:", "#")) for place in places), places
-    assert len(parts.scripts) == (2 if lab == declared.PHASES else 3) and not re.search(
-        r"\bfetch\(|XMLHttpRequest|@import|url\((?!data:)", text
-    )
+    assert len(parts.scripts) == 3
+    assert not re.search(r"\bfetch\(|XMLHttpRequest|@import|url\((?!data:)", text)
 
 
 @page
@@ -130,7 +126,7 @@ def test_modules_that_do_not_fit_are_named(modules: dict[str, str], sentence: st
         Modules(modules).bundled("c")
 
 
-@pytest.mark.parametrize("lab", ["RouterAlignmentLab", declared.PHASES])
+@pytest.mark.parametrize("lab", ["RouterAlignmentLab", "PhaseTransitionLab"])
 def test_no_string_ends_the_script(lab: str) -> None:
     *_, script = Parts(live_page(lab, "https://example.org/</script>/</SCRIPT /<!--/< /script")).scripts
     assert r"https://example.org/\x3C/script>/\x3C/SCRIPT /\x3C!--/< /script" in script

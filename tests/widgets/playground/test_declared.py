@@ -19,15 +19,13 @@ SETTINGS = 300
 DRAWN = random.randrange(10**6)
 """The seed of the settings drawn in this run of the tests."""
 
-lab = pytest.mark.parametrize("lab", [declared.PHASES, "RouterAlignmentLab"])
+lab = pytest.mark.parametrize("lab", ["PhaseTransitionLab", "RouterAlignmentLab"])
 """Those whose pages offer all that their knobs do."""
 
 
 @cache
 def told(name: str) -> dict[str, Any]:
     """Returns what a page is told of a Lab."""
-    if name == declared.PHASES:
-        return declared.lab_of(name)
     kind = declared.kind_of(name)
     return documents.about_of(kind, documents.page_of(kind))
 
@@ -133,6 +131,4 @@ def test_the_module_holds_it_all_as_json() -> None:
     made = declared.module(links=[{"words": "w", "address": "a"}])
     head, _, rest = made.partition("export const DECLARED = ")
     whole = json.loads(rest.rstrip().removesuffix(";"))
-    assert not head and list(whole["labs"]) == [declared.PHASES] and whole["links"][0]["address"] == "a"
-    assert whole["labs"][declared.PHASES]["map"]["samples"]["digits"]["joint"][0] == 20
-    assert json.loads(declared.module([])[24:-2])["labs"] == {}
+    assert not head and whole["links"][0]["address"] == "a" and whole["theme"]["paper"] == theme.PAPER

@@ -1,6 +1,7 @@
 """Maps of how often runs succeed over two parameters, with the line from which on most do, on Axes.
 
-`share_map` and `share_key` furnish Axes, `shares` draws a record, `pale` returns what it needs of the map before.
+`share_map` and `share_key` furnish Axes, `shares` draws a record, `pale` returns what it needs of the map before;
+`track` and `reaches` draw beside its rows.
 """
 
 from __future__ import annotations
@@ -9,17 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
 from moe_lab.drawing import theme
-from moe_lab_widgets.drawing.on_axes import box_of, name_cells, reads
+from moe_lab.drawing.map_marks import ENOUGH, enough_from
+from moe_lab_widgets.drawing.on_axes import box_of, name_cells, reads, spans, write
 from moe_lab_widgets.drawing.share_map import ShareMap
 
-ENOUGH = 0.9
-"""The share of runs that must succeed, which the line shows."""
 UNSURE = (0, (2.2, 1.1))
 """The line's dashes, in its widths, until all runs of the map have ended."""
 INSET = 6.5
@@ -32,11 +33,11 @@ Shares = NDArray[np.float64]
 
 
 def share_map(
-    ax: Axes, rows: Sequence[str], columns: Sequence[str], cells: Sequence[str], across: str, up: str
+    ax: Axes, rows: Sequence[str], columns: Sequence[str], cells: Sequence[str], across: str, up: str, first: int = 0
 ) -> None:
-    """Furnishes Axes for `shares`; `cells` names the grid points, row by row."""
+    """Furnishes Axes for `shares`; `cells` names the grid points, row by row; `first` is the first row's height."""
     ax.set(xlim=(-0.5, len(columns) - 0.5), xlabel=across, ylabel=up)
-    number_rows(ax, rows)
+    number_rows(ax, rows, first)
     ax.set_xticks(range(len(columns)), columns)
     reads(ax, x=None)
     ax.tick_params(length=0)
@@ -44,10 +45,10 @@ def share_map(
     name_cells(ax, cells)
 
 
-def number_rows(ax: Axes, rows: Sequence[str]) -> None:
+def number_rows(ax: Axes, rows: Sequence[str], first: int = 0) -> None:
     """Furnishes Axes with the rows of a map that stands to their left."""
-    ax.set_ylim(-0.5, len(rows) - 0.5)
-    ax.set_yticks(range(len(rows)), rows)
+    ax.set_ylim(first - 0.5, first + len(rows) - 0.5)
+    ax.set_yticks(range(first, first + len(rows)), rows)
     ax.tick_params(axis="y", length=0)
     reads(ax, y=None)
 
@@ -64,6 +65,14 @@ def share_key(ax: Axes, away: float = 16) -> None:
     bar.text(1.45, ENOUGH, "90 %", color=theme.FAILURE, size=theme.SMALL_SIZE, weight="bold", va="center")
 
 
+def bound(ax: Axes, at: float, words: str) -> None:
+    """Draws a named line across a map, a little beyond its right edge."""
+    left, right = ax.get_xlim()
+    looks: dict[str, Any] = {"colors": [theme.PAPER, theme.INK], "linewidths": [5, 2], "linestyles": ["-", (0, (4, 2))]}
+    spans(ax, [at, at], left, right + 0.08, zorder=3.5, clip_on=False, label=words, **looks)
+    write(ax, right, at, [words], ha="left", bold=True, right=12)
+
+
 # ---- a record ----
 
 
@@ -74,6 +83,7 @@ def shares(
     running: Mapping[tuple[int, int], str],
     border: str,
     before: Shares | None = None,
+    first: int = 0,
 ) -> None:
     """Draws the shares of a map, and the line from which on at least 90 % succeed.
 
@@ -83,12 +93,13 @@ def shares(
       running: (row, column) -> what is written into a grid point that is running.
       border: the name of the line.
       before: the map before, drawn in pale colours where this one is not complete.
+      first: the height of the first row.
     """
     place = box_of(ax)
     cells = ShareMap(place, share, filled, running, before)
     cells.parts = ax.names_of_cells  # type: ignore[attr-defined]
     ax.add_artist(cells)
-    x, y = steps(share, *place[2:])
+    x, y = steps(share, *place[2:], first)
     style: dict[str, Any] = {"solid_joinstyle": "miter", "clip_on": False}
     ax.plot(x, y, color="white", linewidth=5, zorder=4, **style)
     (line,) = ax.plot(x, y, color=theme.FAILURE, linewidth=2.6, zorder=4.1, label=border, **style)
@@ -115,39 +126,75 @@ def pale(now: Any, share_of: Callable[[Any], Shares], grid_of: Callable[[Any], o
     return shown
 
 
+# ---- beside the rows of a map, the first one at y = 1 ----
+
+
+def track(
+    ax: Axes,
+    x: NDArray[np.float64],
+    sure: NDArray[np.bool_],
+    edge: float,
+    colour: str,
+    names: Sequence[str],
+    pinned: bool = False,
+) -> None:
+    """Draws a number for each row: points on a line, hollow where not sure, triangles at `edge` where infinite.
+
+    Args:
+      names: of points, of hollow ones, and of triangles.
+      pinned: whether it is thin, behind the present one.
+    """
+    rows, over, found = np.arange(1, len(x) + 1), np.isinf(x), np.isfinite(x)
+    if pinned:
+        faint: dict[str, Any] = {"color": colour, "linewidth": 1.8, "zorder": 2, "label": names[0]}
+        ax.plot(np.where(over, np.nan, x), rows, "s--", markersize=5, **faint)
+        if over.any():
+            ax.plot(np.full(over.sum(), edge), rows[over], ">", markersize=9, **faint)
+        return
+    style: dict[str, Any] = {"color": colour, "zorder": 4, "clip_on": False}
+    ax.plot(np.where(over, np.nan, x), rows, linewidth=2.4, label=names[0], **style)
+    style |= {"linestyle": "none", "markeredgecolor": colour, "markeredgewidth": 1.6, "markersize": 7}
+    hollow = {**style, "color": theme.PAPER}
+    for which, looks, name in ((found & sure, style, names[0]), (found & ~sure, hollow, names[1])):
+        if which.any():
+            ax.plot(x[which], rows[which], "o", label=name, **looks)
+    if over.any():
+        ax.plot(np.full(over.sum(), edge), rows[over], ">", label=names[2], **{**hollow, "markersize": 9})
+
+
+def reaches(
+    ax: Axes,
+    low: NDArray[np.float64],
+    middle: NDArray[np.float64],
+    high: NDArray[np.float64],
+    names: Sequence[str],
+) -> None:
+    """Draws a bar from 0 for each row, and a line along it from `low` to `high`; `names` are those of both."""
+    rows, known, wide = np.arange(1, len(middle) + 1), np.isfinite(middle), high - low > 0.01
+    thick = 0.62 * box_of(ax)[3] / len(middle) * 72 / theme.BASE_DPI
+    bars = {"colors": [theme.RAMP(0.6)], "linewidths": thick, "label": names[0]}
+    spans(ax, rows[known], 0, middle[known], zorder=2, **bars)
+    lines = {"colors": theme.INK, "linewidths": 2, "label": names[1]}
+    spans(ax, rows[wide], low[wide], high[wide], zorder=3, clip_on=False, **lines)
+
+
 # ---- arithmetic ----
 
 
-def enough_from(share: Shares) -> NDArray[np.float64]:
-    """Returns the column from which on at least 90 % succeed, for every row.
-
-    Returns:
-      (rows,) its number; the number of columns where the last is not enough, NaN where too little has run.
-    """
-    found = np.full(len(share), np.nan)
-    for row, own in enumerate(share):
-        run = np.flatnonzero(np.isfinite(own))
-        if not len(run):
-            continue
-        failing = run[own[run] < ENOUGH - 1e-9]
-        first = 0 if not len(failing) else int(failing[-1]) + 1
-        if first == len(own) or np.isfinite(own[first]):
-            found[row] = first
-    return found
-
-
-def steps(share: Shares, wide: float, high: float) -> tuple[list[float], list[float]]:
+def steps(share: Shares, wide: float, high: float, first: int = 0) -> tuple[list[float], list[float]]:
     """Returns the line from which on at least 90 % succeed, a little inside the grid points that it encloses.
 
     Args:
       share: of the map.
       wide, high: of the map, in pixels.
+      first: the height of the first row.
     """
     rows, columns = share.shape
     across, down = 0.5 * INSET * columns / wide, INSET * rows / high
     xs: list[float] = []
     ys: list[float] = []
-    for row, column in enumerate(enough_from(share)):
+    enough = enough_from(torch.as_tensor(share)).tolist()
+    for row, column in enumerate(enough, first):
         if np.isnan(column):
             xs, ys = [*xs, np.nan], [*ys, float(row)]
             continue

@@ -81,4 +81,23 @@ class MarkRecord:
         part = self._now.of(name)
         if part is None:
             return torch.full(np.shape(self._now[measure]), torch.nan, dtype=torch.float64)
-        return torch.as_tensor(np.asarray(part[measure], dtype=float))
+        return torch.as_tensor(np.asarray(self._now[measure] if name is None else part[measure], dtype=float))
+
+    def pale(self, share: Callable[[MarkRecord], Tensor], columns: str) -> Tensor:
+        """Returns the shares (rows, columns) of the map before, as far as it came, and then those of the one before it.
+
+        They are NaN where there is none, or a map of other rows or columns.
+
+        Args:
+          share: returns the shares of a record.
+          columns: the measure that says of what the columns of a map are.
+        """
+        now, shown, before = share(self), None, self._now.before
+        while before is not None:
+            other = MarkRecord(before)
+            of_other = share(other)
+            if of_other.shape != now.shape or not torch.equal(other.last(columns), self.last(columns)):
+                break
+            shown = of_other if shown is None else torch.where(shown.isfinite(), shown, of_other)
+            before = before.before
+        return torch.full_like(now, torch.nan) if shown is None else shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -10,43 +10,24 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.ticker import NullLocator
 from numpy.typing import NDArray
 from torch import Tensor
 
 from moe_lab.core.errors import InputError
-from moe_lab.drawing import marks, patch_marks, theme
+from moe_lab.drawing import map_marks, marks, patch_marks, theme
 from moe_lab.drawing.marks import Mark
 from moe_lab.drawing.words import Words, say, written
-from moe_lab_widgets.drawing import boxes, on_axes, tiles, trials
+from moe_lab_widgets.drawing import boxes, maps, on_axes, tiles, trials
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.panel import Panel, PanelMarks
+from moe_lab_widgets.drawing.styles import INKS, LEVELS, SIDES, STYLES
 
 Furniture = Callable[[MarkValues], Iterable[Sequence[Mark]]]
 """Returns the marks of each of a panel's Axes that depend on the values of the knobs alone."""
 Drawing = Callable[[MarkRecord], Iterable[Sequence[Mark]]]
 """Returns the marks of each of a panel's Axes that show a record."""
 
-STYLES: Mapping[str, tuple[theme.Style, Mapping[str, Any]]] = {
-    "model": (theme.MODEL, {}),
-    "other": (theme.OTHER, {"dashes": (3, 1.5)}),
-    **{
-        f"other {number + 1}": (theme.OTHER, {"dashes": dashes})
-        for number, dashes in enumerate(((4, 1.5), (1, 1.2), (6, 1.5, 1, 1.5), (2.5, 2.5)))
-    },
-}
-"""The style of a curve, and how its median's line differs from it."""
-INKS = {
-    "model": theme.INK, "other": theme.REFERENCE, "ink": theme.INK, "muted": theme.MUTED, "failure": theme.FAILURE,
-    "rule": theme.RULE, "class 1": theme.CLASSES[0], "class 2": theme.CLASSES[1],
-    **{f"other {number}": theme.REFERENCE for number in (1, 2, 3, 4)},
-}  # fmt: skip
-SIDES = {"class 1": 0, "class 2": 1}
-LEVELS: Mapping[str, Mapping[str, Any]] = {
-    "dashed": {"linewidth": 1, "linestyle": (0, (6, 3)), "zorder": 2},
-    "rule": {"linewidth": 0.6, "zorder": 0.5},
-    "axis": {"linewidth": 0.8, "zorder": 1.5, "color": theme.RULE},
-}
-"""How lines across look where they are no level in a style."""
 FEW = 4
 """Experts up to which numbers stand above their bars."""
 ROOMY = (20, 14)
@@ -120,9 +101,16 @@ def _(one: marks.Scales, ax: Axes) -> None:
     ax.set(xlim=tuple(map(float, one.x)), ylim=tuple(map(float, one.y)))
     for axis, ticks in ((ax.xaxis, one.x_ticks), (ax.yaxis, one.y_ticks)):
         places = _array(ticks)
-        axis.set_ticks(places[np.isfinite(places)].tolist())
+        places = places[np.isfinite(places)].tolist()
+        if axis.axis_name in one.log:
+            ax.set(**{f"{axis.axis_name}scale": "log"})
+            axis.set_minor_locator(NullLocator())
+        axis.set_ticks(places, [f"{place:g}" for place in places] if axis.axis_name in one.log + one.bare else None)
         if axis.axis_name in one.percent:
             on_axes.percents(axis)
+        if axis.axis_name in one.bare:
+            axis.set_tick_params(length=0)
+            on_axes.reads(ax, **{axis.axis_name: None})
     if one.last_y:
         places = ax.get_yticks()
         ax.set_yticks(places, [*(f"{place:g}" for place in places[:-1]), one.last_y])
@@ -164,7 +152,21 @@ def _(one: marks.Table, ax: Axes) -> None:
 @draw_mark.register
 def _(one: marks.Level, ax: Axes) -> None:
     looks = {"color": INKS.get(one.style, theme.MUTED), "linewidth": 1.2, "zorder": 1, **LEVELS.get(one.style, {})}
-    (ax.axvline if one.upright else ax.axhline)(float(one.at), **looks)
+    at, words = float(one.at), written(one.words)
+    if np.isnan(at):
+        return
+    if not words:
+        (ax.axvline if one.upright else ax.axhline)(at, **looks)
+        return
+    maps.bound(ax, at, words)
+
+
+@draw_mark.register
+def _(one: map_marks.ShareTable, ax: Axes) -> None:
+    rows = [str(row + 1) for row in range(round(float(one.rows)))]
+    cells = [one.cell.format(row, column) for row in rows for column in one.columns]
+    maps.share_map(ax, rows, list(one.columns), cells, one.across, one.up, first=1)
+    maps.share_key(ax, one.key)
 
 
 @draw_mark.register
@@ -319,6 +321,24 @@ def _(one: marks.Stacks, ax: Axes) -> None:
     if len(things) <= FEW:
         counts = [f"{count:.1f}" for count in full + hollow]
         on_axes.write(ax, things, above, counts, theme.MUTED, size=theme.SMALL_SIZE, down=-9)
+
+
+@draw_mark.register
+def _(one: map_marks.Shares, ax: Axes) -> None:
+    count, trials = _array(one.ended), round(float(one.trials))
+    running = {(row, column): f"{count[row, column]:.0f}/{trials}" for row, column in np.argwhere(_array(one.running))}
+    maps.shares(ax, _array(one.share), count / trials, running, one.border, _array(one.before), first=1)
+
+
+@draw_mark.register
+def _(one: map_marks.Track, ax: Axes) -> None:
+    sure = _array(one.sure).astype(bool)
+    maps.track(ax, _array(one.x), sure, one.edge, INKS[one.style], (one.name, one.unsure, one.beyond))
+
+
+@draw_mark.register
+def _(one: map_marks.Reaches, ax: Axes) -> None:
+    maps.reaches(ax, _array(one.low), _array(one.middle), _array(one.high), (one.name, one.apart))
 
 
 @draw_mark.register

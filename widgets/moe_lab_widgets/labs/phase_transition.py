@@ -6,51 +6,56 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
-from matplotlib.ticker import NullLocator
-from numpy.typing import NDArray
-from torch import Tensor
 
 from moe_lab.drawing import theme
+from moe_lab.drawing.map_marks import Reaches, Shares, ShareTable, Track, enough_from, numbers_of
+from moe_lab.drawing.marks import Level, Mark, Scales, Writing
+from moe_lab.drawing.words import NOTHING, say
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.grid_points import make_task
 from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
 from moe_lab.patch_routing.run import PatchRun
 from moe_lab.patch_routing.training import of_run
-from moe_lab_widgets.drawing.maps import number_rows, pale, share_key, share_map, shares
-from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.drawing.on_axes import box_of, percents, reads, spans, write
-from moe_lab_widgets.drawing.panel import Panel, PanelValues
+from moe_lab_widgets.drawing import maps
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
+from moe_lab_widgets.drawing.on_axes import write
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import LabKnob, config_from, device_setting, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of, with_mnist
 from moe_lab_widgets.engine.record import Record
-from moe_lab_widgets.labs.phase_transition_record import below, best, coverage_at, needs, samples_needed
+from moe_lab_widgets.labs.phase_transition_record import (
+    KEPT,
+    SAMPLES,
+    complete,
+    coverage_at,
+    ended,
+    l_star,
+    rows_of,
+    samples_needed,
+    samples_of,
+    share,
+)
 from moe_lab_widgets.labs.phase_transition_stories import DIGITS, JOINT, NOISE, SEPARATE, STORIES, SYNTHETIC
-from moe_lab_widgets.labs.phase_transition_words import WORDS
-from moe_lab_widgets.live.declare import OF_PATTERNS, LivePage, Trains
+from moe_lab_widgets.labs.phase_transition_words import (
+    ANSWERS,
+    FIRST_TRAININGS,
+    caption,
+    lost,
+    right_answer,
+    seen,
+    trained,
+)
+from moe_lab_widgets.live.declare import OF_PATTERNS, Derived, Fills, LivePage, Question
 
-KEPT = (1, 2, 3, 4, 5, 6, 7, 8)
-"""The values of l; those above n are left out."""
-SAMPLES: Mapping[tuple[str, str], tuple[int, ...]] = {
-    (SYNTHETIC, SEPARATE): (40, 60, 100, 140, 200, 300, 400, 560),
-    (SYNTHETIC, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
-    (DIGITS, SEPARATE): (60, 100, 140, 200, 300, 400, 560, 800),
-    (DIGITS, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
-    (MNIST, SEPARATE): (60, 100, 140, 200, 300, 400, 500, 600, 700, 800),
-    (MNIST, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
-}
-"""The values of N, by data and training: where the transition is."""
 TEST_SAMPLES = {SYNTHETIC: 400, DIGITS: 400, MNIST: 1000}
 LEARNING_RATE = {SYNTHETIC: 10.0, DIGITS: 10.0, MNIST: None}
 """Twice the usual rate: the same success in half the steps. On MNIST it is the paper's map, at the usual rate."""
-FIRST_TRAININGS = 5
-"""Trainings of every grid point that run first."""
 FEWEST, MOST, EDGE = 17, 1000, 930
 """Limits of N, the same for every setting, so that pinned curves compare; where "more than the largest N" stands."""
-DASHES = (0, (4, 2))
-"""Of the line of l*."""
 
 # ---- knobs: ranges keep l* on the map, and a map live ----
 
@@ -165,92 +170,58 @@ def code(values: Mapping[str, Any]) -> str:
 # ---- panel 1: the map ----
 
 
-def furnish_map(ax: Axes, values: Mapping[str, Any]) -> None:
-    kept, samples = grid_of(values)
-    cells = [WORDS["CELL_NAME"].format(kept=one, samples=count) for one in kept for count in samples]
-    rows, columns = map(str, kept), map(str, samples)
-    share_map(ax, list(rows), list(columns), cells, WORDS["ACROSS"], WORDS["UP"])
-    share_key(ax, 62)
+def furnish_map(values: MarkValues) -> list[list[Mark]]:
+    columns = [str(count) for count in samples_of(values)]
+    across, up = "N · training samples", "l · patches kept per expert"
+    table = ShareTable(rows_of(values), columns, "l = {}, N = {}", across, up, key=62)
+    return [[table]]
 
 
-def draw_map(ax: Axes, now: Record) -> None:
-    record: PhaseRecord = now.of()
-    row = {kept: number for number, kept in enumerate(record.patches_per_expert)}
-    column = {count: number for number, count in enumerate(record.samples)}
-    places = [(row[kept], column[count]) for kept, count in record.running]
-    running = {place: f"{record.counts[place]}/{record.trials}" for place in places}
-    before = pale(now, lambda one: one.share, lambda one: (one.patches_per_expert, one.samples))
-    shares(ax, record.share, record.counts / record.trials, running, WORDS["BORDER"], before)
-    if (star := record.origin.get("l_star", np.inf)) <= record.patches_per_expert[-1] + 1:
-        (left, right), y, name = ax.get_xlim(), star - 1.5, WORDS["L_STAR"].format(l_star=star)
-        both: dict[str, Any] = {"colors": [theme.PAPER, theme.INK], "linewidths": [5, 2], "linestyles": ["-", DASHES]}
-        spans(ax, [y, y], left, right + 0.08, zorder=3.5, clip_on=False, label=name, **both)
-        write(ax, right, y, [name], ha="left", bold=True, right=12)
+def draw_map(now: MarkRecord) -> list[list[Mark]]:
+    cells = share(now)
+    border, before = "from here on at least 90 % succeed", now.pale(share, "samples")
+    trials, active = now.values.number("trials"), now.last("active") > 0
+    shown = Shares(cells, ended(now), trials, active, before, enough_from(cells), border, "trainings")
+    return [[shown, *at_l_star(now, named=True)]]
 
 
-def l_star_of(values: Mapping[str, Any]) -> float:
-    """Returns l*, infinite where it is unknown."""
-    return getattr(task_of(values), "l_star", np.inf)
+def at_l_star(now: MarkRecord, named: bool = False) -> list[Mark]:
+    """Returns the line below the row of l*, if l* is known and on the map; not before anything has run."""
+    star = l_star(now.values)
+    if star is None:
+        return []
+    shown = (star <= rows_of(now.values) + 1) & (ended(now).sum() > 0)
+    words = say("l* = {:.0f}", star) if named else NOTHING
+    return [Level(torch.where(shown, star - 0.5, torch.nan), "bound", words=words)]
 
 
-def furnish_rows(ax: Axes, values: PanelValues) -> None:
-    """Furnishes Axes beside the map: its rows, and l* as a dashed line below its own row."""
-    rows = grid_of(values)[0]
-    number_rows(ax, [str(kept) for kept in rows])
-    if (star := values.of(l_star_of)) <= rows[-1] + 1:
-        ax.axhline(star - 1.5, color=theme.INK, linewidth=2, linestyle=DASHES, zorder=1, clip_on=False)
-
-
-def _trained(values: Mapping[str, Any]) -> str:
-    """What the numbers of the map are."""
-    experts = WORDS["JOINT_EXPERTS" if _joint(values) else "OWN_EXPERTS"].format(experts=values["experts"])
-    trials, first = values["trials"], min(FIRST_TRAININGS, values["trials"])
-    small = WORDS["SMALL"].format(first=first) if trials > first else ""
-    return WORDS["TRAINED"].format(training=values["training"], experts=experts, trials=trials, small=small)
+def row_ticks(values: MarkValues) -> dict[str, Any]:
+    """Returns how the rows of the map go on in the panels beside it."""
+    rows = rows_of(values)
+    ticks = [torch.where(rows >= kept, float(kept), torch.nan) for kept in KEPT]
+    return {"y": (0.5, rows + 0.5), "y_ticks": ticks, "bare": "y"}
 
 
 # ---- panel 2: samples needed ----
 
 
-def furnish_needed(ax: Axes, values: PanelValues) -> None:
-    furnish_rows(ax, values)
-    ax.set(xscale="log", xlim=(FEWEST, MOST))
-    more = WORDS["NEEDED_MORE"].format(most=grid_of(values)[1][-1])
-    ax.set_xlabel(f"N needed\n{more}", linespacing=1.1, labelpad=2)
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticks([20, 60, 200, 600], ["20", "60", "200", "600"])
-    ax.grid(axis="x", color=theme.RULE, linewidth=0.5)
-    ax.set_axisbelow(True)
-    reads(ax, x="N about")
+def furnish_needed(values: MarkValues) -> list[list[Mark]]:
+    ticks = (20, 60, 200, 600)
+    more = f"N needed\n▷ more than {samples_of(values)[-1]}"
+    about: dict[str, Any] = {"x_ticks": ticks, "x_name": more, "x_pad": 2, "x_reads": "N about", "log": "x"}
+    grid = [Level(float(tick), "rule", upright=True) for tick in ticks]
+    return [[Scales((FEWEST, MOST), **about, **row_ticks(values)), *grid]]
 
 
-def draw_needed(ax: Axes, now: Record) -> None:
-    needed, sure = samples_needed(now.of())
-    rows, over, found = np.arange(len(needed)), np.isinf(needed), np.isfinite(needed)
-    style: dict[str, Any] = {"color": theme.FAILURE, "zorder": 4, "clip_on": False}
-    ax.plot(np.where(over, np.nan, needed), rows, linewidth=2.4, label="samples needed", **style)
-    style |= {"linestyle": "none", "markeredgecolor": theme.FAILURE, "markeredgewidth": 1.6, "markersize": 7}
-    hollow = {**style, "color": theme.PAPER}
-    so_far = found & ~sure
-    if (found & sure).any():
-        ax.plot(needed[found & sure], rows[found & sure], "o", label="samples needed", **style)
-    if so_far.any():
-        ax.plot(needed[so_far], rows[so_far], "o", label="samples needed, as far as it has run", **hollow)
-    draw_beyond(ax, rows[over], label="more than the largest N", **hollow)
-
-
-def draw_beyond(ax: Axes, rows: NDArray[np.int64], **style: Any) -> None:
-    """Marks rows for which no N of the map is enough."""
-    if len(rows):
-        ax.plot(np.full(len(rows), EDGE), rows, ">", **{**style, "markersize": 9})
+def draw_needed(now: MarkRecord) -> list[list[Mark]]:
+    names = "samples needed", "samples needed, as far as it has run", "more than the largest N"
+    return [[*at_l_star(now), Track(samples_needed(now), complete(now).all(-1), EDGE, "failure", *names)]]
 
 
 def pin_needed(ax: Axes, pinned: Record, now: Record) -> None:
-    needed, rows = samples_needed(pinned.of())[0], np.array(pinned["patches_per_expert"]) - 1
-    over = np.isinf(needed)
-    style: dict[str, Any] = {"color": theme.REFERENCE, "linewidth": 1.8, "zorder": 2, "label": "pinned: samples needed"}
-    ax.plot(np.where(over, np.nan, needed), rows, "s--", markersize=5, **style)
-    draw_beyond(ax, rows[over], **style)
+    needed = samples_needed(MarkRecord(pinned)).numpy()
+    name, sure = "pinned: samples needed", np.ones(len(needed), dtype=bool)
+    maps.track(ax, needed, sure, EDGE, theme.REFERENCE, [name] * 3, pinned=True)
     words = f"grey: {pinned_name(pinned.values, now.values)}"
     write(ax, FEWEST, ax.get_ylim()[1], [words], theme.MUTED, ha="left", size=theme.SMALL_SIZE, right=-36, down=-18)
 
@@ -270,59 +241,25 @@ def pinned_name(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 # ---- panel 3: coverage, which explains the map ----
 
 
-def furnish_coverage(ax: Axes, values: PanelValues) -> None:
-    furnish_rows(ax, values)
-    ax.set(xlim=(0, 1), xlabel="coverage  (ink: 10–90 %)")
-    ax.set_xticks([0, 0.5, 1])
-    percents(ax.xaxis)
-    reads(ax, x="coverage")
+def furnish_coverage(values: MarkValues) -> list[list[Mark]]:
+    about: dict[str, Any] = {"x_ticks": (0, 0.5, 1), "x_name": "coverage  (ink: 10–90 %)", "x_reads": "coverage"}
+    return [[Scales((0, 1), **about, percent="x", **row_ticks(values))]]
 
 
-def draw_coverage(ax: Axes, now: Record) -> None:
-    count, levels = coverage_at(now.of())
-    low, middle, high = levels.T
-    rows, known, wide = np.arange(len(levels)), np.isfinite(middle), high - low > 0.01
-    thick = 0.62 * box_of(ax)[3] / len(levels) * 72 / theme.BASE_DPI
-    middles = {"colors": [theme.RAMP(0.6)], "linewidths": thick, "label": "median coverage of the worse class"}
-    edges = {"colors": theme.INK, "linewidths": 2, "label": "coverage, from 10 to 90 % of the trainings"}
-    spans(ax, rows[known], 0, middle[known], zorder=2, **middles)
-    spans(ax, rows[wide], low[wide], high[wide], zorder=3, clip_on=False, **edges)
-    if count is not None:
-        place: dict[str, Any] = {"ha": "left", "size": theme.SMALL_SIZE, "right": -20, "down": -34}
-        write(ax, 0, len(levels) - 0.5, [f"of the worse class, N = {count}"], theme.MUTED, **place)
+def draw_coverage(now: MarkRecord) -> list[list[Mark]]:
+    count, levels = coverage_at(now)
+    names = "median coverage of the worse class", "coverage, from 10 to 90 % of the trainings"
+    of = say("of the worse class, N = {:.0f}", count, when=count.isfinite())
+    looks: dict[str, Any] = {"style": "muted", "align": "left", "size": theme.SMALL_SIZE, "right": -20, "down": -22}
+    note = Writing(0.0, numbers_of(levels[0])[-1] + 0.5, of, **looks)
+    return [[*at_l_star(now), Reaches(*levels, *names), note]]
 
 
 # ---- words ----
 
 
 def progress(now: Record) -> str:
-    return WORDS["PROGRESS"].format(done=now["done"].sum(), total=now["done"].size)
-
-
-def trouble(now: Record) -> str:
-    lost = int((now["done"] & np.isnan(now["test_accuracy"])).sum())
-    return WORDS["TROUBLES" if lost > 1 else "TROUBLE"].format(lost=lost) if lost else ""
-
-
-def caption(now: Record) -> str:
-    record: PhaseRecord = now.of()
-    total, running = record.complete.size, record.running
-    if not record.done.any():
-        return WORDS["NOTHING"].format(cells=total, trials=record.trials)
-    if record.finished:
-        return f"{needs(record)}{below(record)}"
-    first = min(FIRST_TRAININGS, record.trials)
-    if (record.counts < first).any():
-        where = WORDS["WHERE_SAMPLES"].format(samples=running[0][1]) if running else ""
-        begun = WORDS["FIRST_LOOK"].format(first=first, where=where)
-    else:
-        where = WORDS["WHERE_CELL"].format(kept=running[0][0], samples=running[0][1]) if running else ""
-        begun = WORDS["CELLS_DONE"].format(done=record.complete.sum(), cells=total, where=where)
-    cheapest = best(record)
-    found = WORDS["FOUND_NONE"]
-    if cheapest is not None:
-        found = WORDS["FOUND"].format(samples=cheapest[0], kept=cheapest[1])
-    return WORDS["SO_FAR"].format(begun=begun, found=found, below=below(record))
+    return f"{now['done'].sum()} of {now['done'].size} trainings"
 
 
 # ---- the same trainings in a page ----
@@ -335,16 +272,12 @@ def training_of(values: Mapping[str, Any]) -> PatchRun:
     return PatchRun(model=model, task=task_of(values), samples=values["samples"], test_samples=tested, trials=1)
 
 
-def come_to(now: MarkRecord) -> dict[str, Tensor]:
-    return {"accuracy": now.last("test_accuracy")[0], "coverage": now.last("coverage")[0].amin()}
-
-
 _KINDS: tuple[Mapping[str, Any], ...] = (
-    {"source": DIGITS, "noise": (0, 0)},
-    {"source": DIGITS},
     {"source": SYNTHETIC, "distractors": (0, 0)},
     {"source": SYNTHETIC, "gap": (0, 0)},
     {"source": SYNTHETIC},
+    {"source": DIGITS, "noise": (0, 0)},
+    {"source": DIGITS},
 )
 LIVE = LivePage(
     numbers={
@@ -352,11 +285,26 @@ LIVE = LivePage(
         "noise": (0.3, 0.5, 0.2), "delta_d": (0.1, -0.2, 0.3), "gap": (0.4, 0.3, 0.2), "delta_r": (0.6, 0.7, 0.5),
         "distractors": (2, 3, 4),
     },
+    derived={"rows": Derived({"patches": 1}, KEPT[-1])},
     choices=[{"training": training, **kind} for training in (SEPARATE, JOINT) for kind in _KINDS],
     restricted=OF_PATTERNS,
-    trains=Trains(training_of, of_run, come_to, {"patches_per_expert": 3, "samples": 60}),
+    question=Question("Before it runs: at which l will the fewest samples be enough?", ANSWERS, right_answer, seen),
+    fills=Fills(
+        training_of,
+        of_run,
+        {
+            "test_accuracy": lambda now: now.last("test_accuracy")[0],
+            "coverage": lambda now: now.last("coverage")[0].amin(),
+        },
+        own={"patches_per_expert": 3, "samples": 60},
+        rows="rows",
+        columns=lambda values: grid_of(values)[1],
+        numbers={"rows": (7, 5, 6), "trials": (20, 12, 9)},
+        first=FIRST_TRAININGS,
+        passes=PatchRun.model_fields["epochs"].default,
+    ),
 )  # fmt: skip
-"""How the trainings are recorded for a page."""
+"""How the trainings and the map are recorded for a page."""
 
 PhaseTransitionLab = lab(
     "Phase transition",
@@ -376,8 +324,8 @@ PhaseTransitionLab = lab(
     page=LIVE,
     stories=STORIES,
     panels=(
-        Panel("How often training succeeds", draw_map, furnish_map, _trained, width=664, margins=(66, 130, 84, 68)),
-        Panel(
+        mark_panel("How often training succeeds", draw_map, furnish_map, trained, width=664, margins=(66, 130, 84, 68)),
+        mark_panel(
             "Samples needed",
             draw_needed,
             furnish_needed,
@@ -386,15 +334,15 @@ PhaseTransitionLab = lab(
             margins=(52, 22, 84, 68),
             pin=pin_needed,
         ),
-        Panel("Why: coverage", draw_coverage, furnish_coverage, width=222, margins=(36, 28, 84, 68)),
+        mark_panel("Why: coverage", draw_coverage, furnish_coverage, width=222, margins=(36, 28, 84, 68)),
     ),
-    caption=caption,
+    caption=sentence(caption),
     check=task_of,
     work=work,
     code=code,
     data=lambda now: now.of().dataset(),
     progress=progress,
-    trouble=trouble,
+    trouble=sentence(lost),
     budget=90.0,
     speed=FASTEST,
 )

@@ -1,99 +1,101 @@
-"""What the phase-transition Lab reads off a record: the samples that each l needs, coverage, and sentences on both."""
+"""What the phase-transition Lab reads off a record: the samples that each l needs, and coverage. R = l, C = N."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import numpy as np
-from numpy.typing import NDArray
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
 
-from moe_lab.patch_routing.phase_live import PhaseRecord
-from moe_lab_widgets.drawing.maps import enough_from
-from moe_lab_widgets.labs.phase_transition_words import WORDS
+from moe_lab.drawing.map_marks import enough_from, numbers_of, quantile
+from moe_lab.patch_routing.phase import SUCCESS
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.engine.mnist import MNIST
+from moe_lab_widgets.labs.phase_transition_stories import DIGITS, JOINT, SEPARATE, SYNTHETIC
 
-COVERED = 0.8
-"""Coverage of the worse class up to which a caption mentions that one right expert is enough."""
+KEPT = (1, 2, 3, 4, 5, 6, 7, 8)
+"""The values of l; those above n are left out."""
+SAMPLES: Mapping[tuple[str, str], tuple[int, ...]] = {
+    (SYNTHETIC, SEPARATE): (40, 60, 100, 140, 200, 300, 400, 560),
+    (SYNTHETIC, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
+    (DIGITS, SEPARATE): (60, 100, 140, 200, 300, 400, 560, 800),
+    (DIGITS, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
+    (MNIST, SEPARATE): (60, 100, 140, 200, 300, 400, 500, 600, 700, 800),
+    (MNIST, JOINT): (20, 40, 60, 80, 100, 140, 200, 300),
+}
+"""The values of N, by data and training: where the transition is."""
+
+# ---- of the values alone ----
 
 
-def samples_needed(record: PhaseRecord) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def samples_of(values: MarkValues) -> tuple[int, ...]:
+    """Returns the values of N."""
+    return SAMPLES[values["source"], values["training"]]
+
+
+def rows_of(values: MarkValues) -> Tensor:
+    """Returns how many values of l there are: they cannot exceed n."""
+    return values.number("patches").clamp(max=float(KEPT[-1]))
+
+
+def l_star(values: MarkValues) -> Tensor | None:
+    """Returns l*; None where the data do not determine it."""
+    return values.number("distractors") + 1 if values["source"] == SYNTHETIC else None
+
+
+# ---- of a record ----
+
+
+def ended(now: MarkRecord) -> Float[Tensor, "R C"]:
+    """Returns how many trainings of each cell have ended."""
+    return (now.last("done") > 0).sum(-1).to(torch.float64)
+
+
+def complete(now: MarkRecord) -> Bool[Tensor, "R C"]:
+    return (now.last("done") > 0).all(-1)
+
+
+def share(now: MarkRecord) -> Float[Tensor, "R C"]:
+    """Returns the share of the ended trainings that succeed. One whose loss became infinite has no accuracy."""
+    right = (now.last("done") > 0) & (now.last("test_accuracy") >= SUCCESS)
+    count = ended(now)
+    return torch.where(count > 0, right.sum(-1) / count.clamp(min=1), torch.nan)
+
+
+def samples_needed(now: MarkRecord) -> Float[Tensor, " R"]:
     """Returns the fewest samples from which on at least 90 % of the trainings succeed, for every l.
 
     Returns:
-      (l,) N, infinite where the largest N is not enough, NaN where too little has run; and (l,) whether all
-      of that row's grid points are complete.
+      (R,) N, infinite where the largest N is not enough, NaN where too little has run.
     """
-    column = enough_from(record.share)
-    counts = np.array([*record.samples, np.inf])
-    needed = np.where(np.isnan(column), np.nan, counts[np.nan_to_num(column).astype(int)])
-    return needed, np.asarray(record.complete.all(axis=1))
+    column = enough_from(share(now))
+    counts = torch.cat((now.last("samples"), torch.full((1,), torch.inf, dtype=torch.float64)))
+    return torch.where(column.isfinite(), counts.gather(0, column.nan_to_num().to(torch.int64)), torch.nan)
 
 
-def coverage_at(record: PhaseRecord) -> tuple[int | None, NDArray[np.float64]]:
-    """Returns the largest N that has run at every l, and (l, 3) the 10 %, 50 % and 90 % points of coverage there."""
-    levels = np.full((len(record.patches_per_expert), 3), np.nan)
-    known = np.flatnonzero(np.isfinite(record.coverage).any(-1).all(0))
-    if not len(known):
-        return None, levels
-    levels[:] = np.nanquantile(record.coverage[:, known[-1]], (0.1, 0.5, 0.9), axis=-1).T
-    return record.samples[known[-1]], levels
+def coverage_at(now: MarkRecord) -> tuple[Float[Tensor, ""], tuple[Tensor, Tensor, Tensor]]:
+    """Returns the largest N that has run at every l, and (R,) the 10 %, 50 % and 90 % points of coverage there.
+
+    All are NaN where there is none.
+    """
+    coverage = now.last("coverage")
+    known = coverage.isfinite().any(-1).all(0)
+    place = (known * torch.arange(1, known.shape[0] + 1)).amax()
+    column = (place - 1).clamp(min=0).expand(coverage.shape[0], 1, coverage.shape[2])
+    of_column = torch.where(place > 0, coverage.gather(1, column)[:, 0], torch.nan)
+    counts = torch.cat((torch.full((1,), torch.nan, dtype=torch.float64), now.last("samples")))
+    low, middle, high = (quantile(of_column, share) for share in (0.1, 0.5, 0.9))
+    return counts.gather(0, place[None])[0], (low, middle, high)
 
 
-# ---- sentences ----
-
-
-def best(record: PhaseRecord) -> tuple[int, str] | None:
-    """Returns the fewest samples that any l (from l* on) needs, and those l in words; None where no l succeeds."""
-    needed, _ = samples_needed(record)
-    above = np.where(np.array(record.patches_per_expert) >= record.origin.get("l_star", 1), needed, np.nan)
-    needed = above if np.isfinite(above).any() else needed  # theory promises nothing below l*
-    if not np.isfinite(needed).any():
-        return None
-    fewest = np.nanmin(needed[np.isfinite(needed)])
-    found = [str(kept) for kept, own in zip(record.patches_per_expert, needed, strict=True) if own == fewest]
-    return int(fewest), WORDS["AT"].format(kept=_joined(found))
-
-
-def _joined(parts: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
-
-
-def needs(record: PhaseRecord) -> str:
-    """Returns a sentence on the samples that suffice on the full map, and those that the largest l needs."""
-    cheapest, (needed, _) = best(record), samples_needed(record)
-    most, largest = record.samples[-1], record.patches_per_expert[-1]
-    star = WORDS["STAR"].format(l_star=record.origin["l_star"]) if "l_star" in record.origin else ""
-    if cheapest is None:
-        return WORDS["NEEDS_NONE"].format(most=most, star=star)
-    besides = ""
-    if needed[-1] != cheapest[0]:
-        own = WORDS["MORE_THAN"].format(most=most) if np.isinf(needed[-1]) else int(needed[-1])
-        besides = WORDS["LARGEST"].format(kept=largest, samples=own)
-    return WORDS["NEEDS"].format(samples=cheapest[0], kept=cheapest[1], star=star, largest=besides)
-
-
-def below(record: PhaseRecord) -> str:
-    """Returns a sentence on coverage below l*, or at the smallest and the largest l where l* is not known."""
-    levels, star = coverage_at(record)[1][:, 1], record.origin.get("l_star")
-    known = {kept: share for kept, share in zip(record.patches_per_expert, levels, strict=True) if np.isfinite(share)}
-    if star is not None:
-        known = {kept: share for kept, share in known.items() if kept < star}
-    if not known:
-        return ""
-    first, last, most = min(known), max(known), max(known, key=lambda kept: known[kept])
-    said = {kept: WORDS["LEVEL"].format(share=f"{100 * share:.0f}", kept=kept) for kept, share in known.items()}
-    if star is None:
-        return WORDS["BOTH"].format(first=said[first], last=said[last])
-    lucky = _lucky(record, known) if record.finished else ""
-    if known[most] > COVERED and most != first:
-        return WORDS["BELOW_RISE"].format(l_star=star, first=said[first], most=said[most], lucky=lucky)
-    return WORDS["BELOW_MOST"].format(l_star=star, share=f"{100 * known[most]:.0f}", lucky=lucky)
-
-
-def _lucky(record: PhaseRecord, known: Mapping[int, float]) -> str:
-    """Returns which l succeed although their coverage is low, and why."""
-    needed = dict(zip(record.patches_per_expert, samples_needed(record)[0], strict=True))
-    lucky = [kept for kept, share in known.items() if share <= COVERED and np.isfinite(needed[kept])]
-    if not lucky:
-        return ""
-    found = [WORDS["LUCKY_ONE"].format(kept=one, samples=f"{needed[one]:.0f}") for one in lucky]
-    return WORDS["LUCKY"].format(found=_joined(found))
+def best(now: MarkRecord) -> tuple[Float[Tensor, ""], Bool[Tensor, " R"]]:
+    """Returns the fewest samples that any l (from l* on) needs, infinite where no l succeeds, and which l these are."""
+    needed = samples_needed(now)
+    needed = torch.where(needed.isfinite(), needed, torch.inf)
+    star = l_star(now.values)
+    if star is not None:  # theory promises nothing below it
+        above = torch.where(numbers_of(needed) >= star, needed, torch.inf)
+        needed = torch.where(above.amin() < torch.inf, above, needed)
+    fewest = needed.amin()
+    return fewest, (needed == fewest) & (fewest < torch.inf)

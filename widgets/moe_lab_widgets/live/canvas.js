@@ -15,6 +15,7 @@ import {
   shadeOf,
   tickOf,
 } from "./pen.js";
+import { OF_MAPS, bound } from "./maps.js";
 import { median } from "./plain.js";
 import { OF_EXPERTS } from "./shapes.js";
 import { written } from "./written.js";
@@ -43,11 +44,15 @@ export function drawPanel(canvas, panel, furniture, marks, pinned, focus, scale)
   boxesOf(panel, width / scale).forEach((box, place) => {
     axes.turnTo(box);
     for (const one of [...(furniture[place] ?? []), ...(marks[place] ?? [])]) {
-      const drawn = MARKS[one.mark] ?? OF_EXPERTS[one.mark];
+      const drawn = MARKS[one.mark] ?? OF_EXPERTS[one.mark] ?? OF_MAPS[one.mark];
       if (!drawn) throw new Error(`a page cannot draw ${one.mark}`);
       drawn.call(axes, one);
     }
     for (const curve of pinned[place] ?? []) {
+      if (curve.mark === "Track") {
+        OF_MAPS.Track.call(axes, { ...curve, style: "other", name: "pinned", unsure: "pinned" });
+        continue;
+      }
       const points = pointsOf(curve.x, (row) => median(rowOf(curve.y, row)), axes);
       axes.inside(() => line(context, points, STYLES[curve.style].colour, 2.6, { dash: [2, 4] }));
     }
@@ -113,7 +118,7 @@ const MARKS = {
     const ticks = (one.y_ticks ?? []).filter(Number.isFinite);
     ticks.forEach((/** @type {number} */ tick, /** @type {number} */ place) => {
       const last = one.last_y && place === ticks.length - 1;
-      if (!one.last_y)
+      if (!one.last_y && !one.bare?.includes("y"))
         line(
           context,
           [
@@ -134,7 +139,8 @@ const MARKS = {
     });
     if (one.x_name) {
       const pad = one.x_pad ?? ((one.x_ticks ?? []).length < 3 ? -0.5 : 4);
-      this.write(one.x_name, left + box.width / 2, bottom + 33 + (pad - 4) * POINT, named(one.x_style));
+      const down = 0.625 * TEXT * (one.x_name.split("\n").length - 1);
+      this.write(one.x_name, left + box.width / 2, bottom + 33 + down + (pad - 4) * POINT, named(one.x_style));
     }
     if (one.y_name) {
       const looks = { ...named(one.y_style), turn: -Math.PI / 2 };
@@ -173,6 +179,10 @@ const MARKS = {
   },
   Level(one) {
     const { box } = this;
+    if (one.style === "bound") {
+      bound(this, one.at, written(one.words));
+      return;
+    }
     const dashed = (one.style ?? "dashed") === "dashed";
     const width = dashed ? 1 : ({ rule: 0.6, axis: 0.8 }[/** @type {string} */ (one.style)] ?? 1.2);
     const points = /** @type {[number, number][]} */ (

@@ -28,20 +28,38 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Trains:
-    """The trainings of which a page fills a map, one trial each.
+class Fills:
+    """The map that a page fills with trainings, of one trial each.
 
     Attributes:
       run: returns the Config of a training for the values of the knobs and of `own`.
       training: begins it.
-      results: returns what it has come to, by name, from its last record (`MarkRecord`).
-      own: values that a training has besides the Lab's knobs, as recorded first.
+      results: what is kept of it: takes its last record (`MarkRecord`), returns a number.
+      own: the values that a training has besides, as recorded first: that of its row, then that of its column.
+      rows: the size (`Derived`) that says how many rows there are; row 1 has the value 1.
+      columns: returns the values of the columns for the values of the knobs.
+      numbers: at which sizes the map's picture is recorded, as `LivePage.numbers`.
+      first: trials of every cell that train before the others.
+      passes: over the data, in a training.
     """
 
     run: Callable[[Mapping[str, Any]], Any]
     training: Callable[[Any], Any]
-    results: Callable[[Any], Mapping[str, Any]]
+    results: Mapping[str, Callable[[Any], Any]]
     own: Mapping[str, Any]
+    rows: str
+    columns: Callable[[Mapping[str, Any]], Sequence[int]]
+    numbers: Mapping[str, tuple[float, float, float]]
+    first: int
+    passes: int
+
+    @property
+    def row(self) -> str:
+        return next(iter(self.own))
+
+    @property
+    def column(self) -> str:
+        return list(self.own)[1]
 
 
 @dataclass(frozen=True)
@@ -50,11 +68,11 @@ class Derived:
 
     Attributes:
       powers: of the knobs; a recording for some size has the first one, whose power is 1, at a value that leads to it.
-      most: the knob that it does not exceed.
+      most: the knob, or the number, that it does not exceed.
     """
 
     powers: Mapping[str, float]
-    most: str
+    most: str | float
 
     def knob_for(self, size: float, values: Mapping[str, Any]) -> dict[str, float]:
         """Returns the value of the first knob that leads to a size, where the other knobs have these values."""
@@ -82,7 +100,7 @@ class LivePage:
       restricted: pairs of knobs of which the second decides how far the first may go, and the conditions under which it
         does, if there are any: {"knob": name, "is": values} or {"knob": name, "not": values}.
       question: what it asks before a run.
-      trains: the trainings of a map, of which the page has them alone: it draws the map itself.
+      fills: the map that it fills, where it is one.
     """
 
     numbers: Mapping[str, tuple[float, float, float]]
@@ -92,7 +110,7 @@ class LivePage:
     missing: Sequence[str] = ()
     restricted: Sequence[tuple[Any, ...]] = ()
     question: Question | None = None
-    trains: Trains | None = None
+    fills: Fills | None = None
 
     @property
     def variants(self) -> list[Mapping[str, Any]]:

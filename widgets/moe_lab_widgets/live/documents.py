@@ -7,15 +7,15 @@ from functools import cache
 from typing import Any
 
 from moe_lab.core.errors import InputError
-from moe_lab.registry import PAGES
 from moe_lab_widgets.engine.board import SEED_TIP
 from moe_lab_widgets.engine.declaration import MOST_NAMED
-from moe_lab_widgets.live.declare import LivePage
+from moe_lab_widgets.live.declare import Fills, LivePage
 from moe_lab_widgets.live.kept import kept
+from moe_lab_widgets.live.pictures import recorded_map
 from moe_lab_widgets.live.recording import recorded, recorded_training
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
 from moe_lab_widgets.live.tidying import of_choices
-from moe_lab_widgets.playground.declared import complete, kind_of, knob_of, rules_of
+from moe_lab_widgets.playground.declared import complete, knob_of, rules_of
 from moe_lab_widgets.playground.texts import BOTH
 
 PACKAGE = "moe_lab_widgets"
@@ -32,8 +32,8 @@ def document(kind: Any) -> str:
     page = page_of(kind)
 
     def made() -> str:
-        about = about_of(kind, page) if page.trains is None else {}
-        return document_of(page, page.variants, recordings_of(kind, page, page.variants), about)
+        variants = page.variants
+        return document_of(page, variants, recordings_of(kind, page, variants), about_of(kind, page))
 
     own = not kind.__module__.startswith(f"{PACKAGE}.")
     return made() if own else kept(kind.__name__, made)
@@ -44,14 +44,12 @@ def document_of(
 ) -> str:
     """Returns recordings of some variants, and what there is about a Lab, as the JSON document that a page reads."""
     packer = Packer()
-    variants = [{"when": when, "recorded": packer.packed(one)} for when, one in zip(whens, recordings, strict=True)]
+    variants = [
+        {"when": when, **{name: packer.packed(part) for name, part in one.items()}}
+        for when, one in zip(whens, recordings, strict=True)
+    ]
     derived = {name: {"powers": list(one.powers.items()), "most": one.most} for name, one in page.derived.items()}
     return in_json({"lab": about, "derived": derived, "variants": variants, **packer.lists})
-
-
-def pictured() -> list[str]:
-    """Returns the Labs whose picture is recorded, too; of the others a page draws the map itself."""
-    return [name for name in PAGES if page_of(kind_of(name)).trains is None]
 
 
 def page_of(kind: Any) -> LivePage:
@@ -69,7 +67,11 @@ def page_of(kind: Any) -> LivePage:
 
 
 def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Records a Lab for some of its variants, those together in which the same knobs may move."""
+    """Records a Lab for some of its variants, those together in which the same knobs may move.
+
+    Returns:
+      for each variant {"recorded": a run, or a training of a map; "picture": that of a map}.
+    """
     together: dict[str, list[int]] = {}
     for number, when in enumerate(whens):
         together.setdefault(repr(_still(when)), []).append(number)
@@ -90,14 +92,8 @@ def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, A
     fixed = {**defaults_of(kind), **page.fixed, **still}
     choices = [{name: one for name, one in when.items() if not isinstance(one, tuple)} for when in whens]
     knobs = [Fitted(name, values) for name, values in page.numbers.items() if name not in still]
-    if (trains := page.trains) is not None:
-        return [
-            one
-            for choice in choices
-            for one in of_choices(
-                template(lambda values: recorded_training(trains, values), knobs, {**trains.own, **fixed, **choice})
-            )
-        ]
+    if page.fills is not None:
+        return [_of_map(kind, page, page.fills, knobs, {**fixed, **choice}) for choice in choices]
     views = {knob.name: knob.choices for knob in kind.knobs if knob.view_only}
 
     def at(values: Mapping[str, Any]) -> Any:
@@ -106,7 +102,15 @@ def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, A
             own |= size.knob_for(own.pop(name), own)
         return recorded(kind, own, views, choices)
 
-    return of_choices(template(at, knobs, fixed))
+    return [{"recorded": one} for one in of_choices(template(at, knobs, fixed))]
+
+
+def _of_map(kind: Any, page: LivePage, fills: Fills, knobs: Sequence[Fitted], fixed: Mapping[str, Any]) -> Any:
+    """Records a training of a map, and the map's picture."""
+    (training,) = of_choices(template(lambda values: recorded_training(fills, values), knobs, {**fills.own, **fixed}))
+    sizes = [Fitted(name, values) for name, values in fills.numbers.items()]
+    (picture,) = of_choices(template(lambda values: recorded_map(kind, values), sizes, fixed))
+    return {"recorded": training, "picture": picture}
 
 
 def defaults_of(kind: Any) -> dict[str, Any]:
@@ -133,7 +137,7 @@ def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
         if _within(values := complete(kind, {**defaults_of(kind), **story.values}), page, told)
     ]
     sources = next((knob.choices for knob in kind.knobs if knob.name == "source"), ())
-    asked = page.question
+    asked, runs = page.question, {} if declaration.runs is None else declaration.runs(defaults_of(kind))
     return {
         "name": kind.__name__,
         "title": kind.title,
@@ -146,11 +150,12 @@ def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
         "stories": stories,
         "panels": [_panel(panel) for panel in declaration.panels],
         "records": declaration.records,
+        "unit": "" if page.fills is None else "trainings",
         "most_named": MOST_NAMED,
         "missing": list(page.missing),
         "tip_seed": SEED_TIP,
         "diverged": {name: declaration.diverged(name, "{trials}") if callable(declaration.diverged)
-                     else declaration.diverged.replace("{name}", name) for name in declaration.runs(defaults_of(kind))},
+                     else declaration.diverged.replace("{name}", name) for name in runs},
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import { drawPanel } from "./canvas.js";
 import { Board, CALM, element, find, fromAddress, needed, openPage, toAddress, toPython } from "./controls.js";
+import { crewed } from "./map_crew.js";
 import { tablesOf } from "./numbers.js";
 import { filled } from "./plain.js";
 import { PRODUCT } from "./product.js";
@@ -9,18 +10,20 @@ import { connected } from "./workers.js";
 import { written } from "./written.js";
 
 /** @typedef {{ step: number, ended: boolean,
- *   pictures: Record<string, { panels: any[][][], sentence: any, right?: number, seen?: any }>,
+ *   pictures: Record<string, { panels: any[][][], sentence: any, right?: number, seen?: any, trouble?: any }>,
  *   diverged: Record<string, number[]> }} Drawn */
 
 const ICONS = { play: "M3 1.5v13l11-6.5z", pause: "M3 1.5h3.6v13H3zM9.4 1.5H13v13H9.4z" };
 /** The height of a picture at scale 1, and of what should be seen beside it. */
 const HIGH = 418;
 const AROUND = 350;
-const TIP = "Point at a cell, a curve or a mark to read it.";
+const TIP = "Point at a cell, a curve or a mark to read it; the arrow keys go from one to the next.";
+/** @type {Record<string, [number, number]>} right and down */
+const MOVES = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
 const recorded = find("recorded").textContent;
 /** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number,
- *   most_named: number,
+ *   most_named: number, unit: string,
  *   missing: string[], diverged: Record<string, string>, question: { asks: string, answers: string[] } | null,
  *   stories: { name: string, values: Record<string, any>, see: string }[] }} */
 const lab = JSON.parse(recorded).lab;
@@ -45,7 +48,7 @@ const view = {
   /** @type {any[][][] | null} curves of a pinned run, for each of the axes of each panel */
   pinned: null,
 };
-/** @type {{ canvas: HTMLCanvasElement, note: HTMLElement, spots: import("./pen.js").Spot[] }[]} */
+/** @type {{ canvas: HTMLCanvasElement, note: HTMLElement, spots: import("./pen.js").Spot[], at: [number, number] }[]} */
 const figures = [];
 /** @type {(message: any) => void} */
 let tell = () => {};
@@ -149,11 +152,11 @@ function paint() {
   const sentence = written(picture.sentence);
   const { total: steps } = view;
   find("caption").textContent = sentence;
-  find("at").textContent = `${now.step} of ${steps}`;
-  const expected = Math.ceil(steps / (records[1]?.step || steps));
+  find("at").textContent = [now.step, "of", steps, lab.unit].filter((one) => one !== "").join(" ");
+  const expected = Math.ceil(((records.length - 1) * steps) / (last.step || 1));
   find("scrub").max = String(last.ended ? records.length - 1 : Math.max(records.length - 1, expected));
   find("scrub").value = String(shown);
-  find("scrub").setAttribute("aria-valuetext", `step ${now.step} of ${steps}`);
+  find("scrub").setAttribute("aria-valuetext", `${lab.unit ? "" : "step "}${find("at").textContent}`);
   find("play")
     .querySelector("path")
     .setAttribute("d", playing ? ICONS.pause : ICONS.play);
@@ -164,7 +167,7 @@ function paint() {
   const see = last.ended && view.story >= 0 ? lab.stories[view.story].see : "";
   const verdict = last.ended ? judged(last.pictures[name]) : "";
   find("see").textContent = [...view.said, verdict, see].filter(Boolean).join(" ");
-  find("alarm").textContent = view.failed || divergedWords(now);
+  find("alarm").textContent = view.failed || divergedWords(now) || written(picture.trouble);
   const aloud = [sentence, verdict].filter(Boolean).join(" ");
   if (!playing && find("told").textContent !== aloud) find("told").textContent = aloud;
   if (find("numbers").open) find("tables").replaceChildren(...tablesOf(lab.panels, furniture, picture));
@@ -257,7 +260,7 @@ function pin() {
   const { panels } = view.records[view.shown].pictures[pictureName()];
   view.pinned = view.pinned
     ? null
-    : panels.map((axes) => axes.map((marks) => marks.filter((/** @type {any} */ one) => one.mark === "Curves")));
+    : panels.map((axes) => axes.map((marks) => marks.filter(({ mark }) => mark === "Curves" || mark === "Track")));
   find("pin").setAttribute("aria-pressed", String(Boolean(view.pinned)));
   draw();
 }
@@ -268,10 +271,30 @@ function look(figure, x, y) {
   const inside = (/** @type {import("./pen.js").Spot} */ { box }) =>
     x >= box.left && x <= box.left + box.width && y >= box.top && y <= box.top + box.height;
   const spot = figure.spots.filter(inside).pop();
+  figure.at = [x, y];
   find("tip").textContent = spot?.words ?? TIP;
   if ((spot?.thing ?? -1) === view.focus) return;
   view.focus = spot?.thing ?? -1;
   draw();
+}
+
+/** Goes to the nearest thing in a direction, and reads it. @param {(typeof figures)[0]} figure @param {KeyboardEvent} event */
+function walk(figure, event) {
+  const move = MOVES[event.key];
+  if (!move) return;
+  event.preventDefault();
+  const [x, y] = figure.at;
+  let [nearest, best] = [/** @type {[number, number] | null} */ (null), Infinity];
+  for (const { box } of figure.spots) {
+    const [across, down] = [box.left + box.width / 2 - x, box.top + box.height / 2 - y];
+    const along = across * move[0] + down * move[1];
+    const aside = Math.abs(across * move[1]) + Math.abs(down * move[0]);
+    if (along > 1 && along + 3 * aside < best) {
+      best = along + 3 * aside;
+      nearest = [x + across, y + down];
+    }
+  }
+  if (nearest) look(figure, ...nearest);
 }
 
 /** @param {number} place */
@@ -283,15 +306,19 @@ function addFigure(place) {
   const canvas = element("canvas");
   caption.append(element("b", { textContent: String(place + 1) }), element("h2", { textContent: title }), note);
   canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-describedby", "tip");
+  canvas.tabIndex = 0;
   figure.style.flex = `${width} 1 ${Math.round(0.8 * width)}px`;
   figure.append(caption, canvas);
   find("panels").append(figure);
-  const own = { canvas, note, spots: [] };
+  /** @type {(typeof figures)[0]} */
+  const own = { canvas, note, spots: [], at: [0, 0] };
   figures.push(own);
   for (const kind of /** @type {const} */ (["pointermove", "pointerdown"])) {
     canvas.addEventListener(kind, ({ offsetX, offsetY }) => look(own, offsetX, offsetY));
   }
-  canvas.addEventListener("pointerleave", () => look(own, -1, -1));
+  for (const kind of ["pointerleave", "blur"]) canvas.addEventListener(kind, () => look(own, 0, 0));
+  canvas.addEventListener("keydown", (event) => walk(own, event));
 }
 
 /** Opens the run that the address asks for. */
@@ -308,13 +335,15 @@ function open() {
   find("missing").textContent = lab.missing.join(" ");
   find("same").textContent = lab.words.SAME;
   find("tip").textContent = TIP;
+  find("unit").textContent = lab.unit ? "" : "step";
   lab.panels.forEach((_, place) => addFigure(place));
   board = new Board(lab, find("knobs"), find("others"), moved, (said) => {
     view.said = said;
     draw();
   });
   ask();
-  tell = connected(hear);
+  tell = lab.unit ? crewed(hear) : connected(hear);
+  find("speed").closest("label").hidden = Boolean(lab.unit);
   tell({ type: "load", text: recorded });
   tell({ type: "speed", pause: Number(find("speed").value) });
   find("play").addEventListener("click", () => play(!view.playing));

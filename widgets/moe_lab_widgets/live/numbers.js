@@ -2,6 +2,7 @@
 
 import { element } from "./controls.js";
 import { namesOf } from "./pen.js";
+import { upTo } from "./plain.js";
 import { written } from "./written.js";
 
 /** The tables of cells, bars, ways, and of the ends of curves, of all panels.
@@ -20,6 +21,13 @@ export function tablesOf(panels, furniture, picture) {
         if (one.mark === "Bars") return [barsOf(name, one)];
         if (one.mark === "Stacks") return [stacksOf(name, one)];
         if (one.mark === "Places") return [takenOf(furniture[place].axes[own], one)];
+        if (one.mark === "Shares") return [mapOf(name, furniture[place].axes[own], one)];
+        if (one.mark === "Track")
+          return [rowsOf(name, furniture[0].axes[0], [one.name], [one.x], "{:.0f}", one.beyond)];
+        if (one.mark === "Reaches") {
+          const parts = ["10 %", one.name, "90 %"];
+          return [rowsOf(name, furniture[0].axes[0], parts, [one.low, one.middle, one.high], "{:.0%}", "")];
+        }
         if (one.mark === "Ways") return [placesOf(name, furniture[place].axes[own], one)];
         return [];
       });
@@ -76,6 +84,33 @@ function takenOf(axes, { weights, refused, lost }) {
   );
   const name = axes.find((one) => one.mark === "PlaceTable").title.text;
   return gridOf(name, rows, ["patches with a place", "refused"], lines);
+}
+
+/** How many runs of each cell have succeeded, of those that have ended; the highest row first.
+ * @param {string} name @param {any[]} axes @param {any} shares */
+function mapOf(name, axes, { share, ended }) {
+  const { cell, columns } = axes.find((one) => one.mark === "ShareTable");
+  const [rows, count] = share.sizes;
+  const [row, column] = cell.split(", ");
+  const lines = upTo(rows).map((at) =>
+    upTo(count).map((place) => {
+      const own = at * count + place;
+      return ended.data[own] ? `${Math.round(share.data[own] * ended.data[own])}/${ended.data[own]}` : "–";
+    }),
+  );
+  const heads = columns.map((/** @type {string} */ words) => column.replace("{}", words));
+  return gridOf(name, namesOf(row, rows).reverse(), heads, lines.reverse());
+}
+
+/** What stands beside the rows of a map; the highest row first. @param {string} name @param {any[]} axes of the map
+ * @param {string[]} heads @param {{ data: ArrayLike<number> }[]} columns @param {string} form @param {string} beyond */
+function rowsOf(name, axes, heads, columns, form, beyond) {
+  const [row] = axes.find((one) => one.mark === "ShareTable").cell.split(", ");
+  const rows = namesOf(row, columns[0].data.length);
+  const lines = rows.map((_, at) =>
+    columns.map(({ data }) => (data[at] === Infinity ? beyond : written({ text: form, numbers: [data[at]] }))),
+  );
+  return gridOf(name, rows.reverse(), heads, lines.reverse());
 }
 
 /** Where experts are now, along both axes. @param {string} name @param {any[]} axes @param {any} ways */

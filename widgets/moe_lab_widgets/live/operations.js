@@ -226,6 +226,11 @@ const MAKERS = {
     if (overload === "default") return this.reduced(accumulateLargest, -Infinity, input, null, output);
     return largest.call(this, input, given[1], output, places);
   },
+  all({ given, results: [output] }) {
+    const input = this.operand(given[0]);
+    if (input.kind !== "b") throw new Error("a page asks of truths alone whether all hold");
+    return this.reduced(accumulateSmallest, 1, input, given[1], output);
+  },
   any({ given, results: [output] }) {
     const input = this.operand(given[0]);
     if (input.kind !== "b") throw new Error("a page asks of truths alone whether any holds");

@@ -36,16 +36,11 @@ def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = N
         raise InputError(f"the Labs with a page are {', '.join(PAGES)}: got {lab!r}")
     kind = declared.kind_of(lab)
     how, links = documents.page_of(kind), bundle.links(lab, site)
-    if how.trains is not None:  # a map, which its page draws itself
-        if values is not None:
-            raise InputError(f"the page of a map begins with what its address says: got values for {lab}")
-        named = modules(links, (lab,))
-        html = bundle.assembled("phase.html", named, ("map_session", "MapSession"), links)
-        return html.replace("{recorded}", _in_html(documents.document(kind)))
     if values is not None and not how.has(values):
         raise InputError(f"a live page must be able to run the values that it begins with: {' '.join(how.missing)}")
     start = {name: value for name, value in (values or {}).items() if name != "device"}
-    html = bundle.assembled("live.html", modules(links), ("session", "Session"), links)
+    engine = ("session", "Session") if how.fills is None else ("map_session", "MapSession")
+    html = bundle.assembled("live.html", modules(links), engine, links)
     words = {
         "title": escape(kind.title),
         "about": escape(" ".join((kind.__doc__ or kind.title).partition("\n\n")[0].split())),
@@ -76,10 +71,10 @@ def answers(lab: str) -> str:
     return "".join(f"<dt>{question}</dt><dd>{answer}</dd>" for question, answer in found.items())
 
 
-def modules(links: Sequence[Mapping[str, str]] = (), labs: Sequence[str] = ()) -> bundle.Modules:
-    """Returns the modules of a page, which `links` lead to others, and which draws the maps of some Labs."""
+def modules(links: Sequence[Mapping[str, str]] = ()) -> bundle.Modules:
+    """Returns the modules of a page, which `links` lead to others."""
     product = f'export const PRODUCT = "{base64.b64encode(module()).decode()}";\n'
-    return bundle.Modules({"product": product, "declared": declared.module(labs, links)}, [HERE, bundle.HERE])
+    return bundle.Modules({"product": product, "declared": declared.module(links)}, [HERE, bundle.HERE])
 
 
 def _in_html(text: str) -> str:

@@ -68,6 +68,8 @@ export class AxesPen {
     this.scales = null;
     /** @type {any} */
     this.table = null;
+    /** @type {any} */
+    this.map = null;
   }
 
   /** Turns to other axes. @param {Box} box */
@@ -82,6 +84,7 @@ export class AxesPen {
     const { box, scales, table } = this;
     if (table) return box.left + (value + 0.5) * table.wide;
     const [low, high] = scales.x;
+    if (scales.log?.includes("x")) return box.left + (box.width * Math.log(value / low)) / Math.log(high / low);
     return box.left + (box.width * (value - low)) / (high - low);
   }
 

@@ -12,9 +12,7 @@ programs when they are due, and keeps the history; it knows neither the Lab nor 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import MISSING, fields
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -24,16 +22,9 @@ from moe_lab.core.config import RunConfig
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.training import Learner, Training
 from moe_lab.core.trials import Draw, numbers_from
-from moe_lab.drawing.marks import Mark, parts_of
-from moe_lab.drawing.words import Words
-from moe_lab_widgets.drawing.mark_record import MarkValues
-from moe_lab_widgets.live.declare import Trains
-from moe_lab_widgets.live.operations import (
-    NotRecordedError,
-    OperationRecorder,
-    Place,
-    number_in_json,
-)
+from moe_lab_widgets.live.declare import Fills
+from moe_lab_widgets.live.operations import NotRecordedError, OperationRecorder, Place
+from moe_lab_widgets.live.pictures import Pictures, RecordedNow, RecordedValues, pictures_in, pictures_of
 from moe_lab_widgets.live.tidying import Document, shared_runs, tidied
 
 SPARE = 1.5
@@ -43,67 +34,6 @@ SPARE = 1.5
 def rows_of(records: int) -> int:
     """Returns how many records a page keeps of a run that should have about `records`."""
     return int(SPARE * records) + 2
-
-
-class RecordedValues(MarkValues):
-    """Values of knobs whose numbers are buffers, filled from outside."""
-
-    def __init__(self, recorder: OperationRecorder, values: Mapping[str, Any]) -> None:
-        super().__init__(values)
-        self._recorder = recorder
-        self.given: dict[str, Tensor] = {}
-
-    def number(self, name: str) -> Tensor:
-        if name not in self.given:
-            with torch._C._DisableTorchDispatch():
-                self.given[name] = torch.tensor(float(self.plain[name]), dtype=torch.float64)
-            self._recorder.given(self.given[name])
-        return self.given[name]
-
-
-class RecordedNow:
-    """What functions of marks read of a record (`MarkRecord`) as buffers: measures, and their history in fixed rows.
-
-    Attributes:
-      runs: the recorded run of each name; other choices may have others (`of`).
-    """
-
-    def __init__(
-        self, recorder: OperationRecorder, values: RecordedValues, latest: Mapping[str, Mapping[str, Tensor]], rows: int
-    ) -> None:
-        self.values, self.runs, self._recorder, self._latest = values, {name: name for name in latest}, recorder, latest
-        with torch._C._DisableTorchDispatch():
-            self.first, self.ended = torch.tensor(False), torch.tensor(False)
-            self.step, self.total = torch.tensor(0.0, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
-            self.steps = {name: torch.zeros(rows, dtype=torch.float64) for name in latest}
-        for one in (self.first, self.ended, self.step, self.total, *self.steps.values()):
-            recorder.given(one)
-        self.history: dict[tuple[str, str], Tensor] = {}
-
-    def of(self, runs: Mapping[str, str]) -> RecordedNow:
-        """Returns what is read where the names stand for these runs."""
-        other = copy(self)
-        other.runs = dict(runs)
-        return other
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.runs)
-
-    def _run(self, name: str | None) -> str:
-        return self.runs[self.names[0] if name is None else name]
-
-    def curve(self, measure: str, name: str | None = None) -> tuple[Tensor, Tensor]:
-        run = self._run(name)
-        if (run, measure) not in self.history:
-            rows = len(self.steps[run])
-            with torch._C._DisableTorchDispatch():
-                self.history[run, measure] = torch.zeros(rows, *self.last(measure, name).shape, dtype=torch.float64)
-            self._recorder.given(self.history[run, measure])
-        return self.steps[run], self.history[run, measure]
-
-    def last(self, measure: str, name: str | None = None) -> Tensor:
-        return self._latest[self._run(name)][measure]
 
 
 def recorded(
@@ -124,28 +54,12 @@ def recorded(
       NotRecordedError: something cannot be repeated by a page; says what, and where it is.
     """
     declaration = lab.declaration
-
-    def pictures(recorder: OperationRecorder, given: RecordedValues, now: RecordedNow, number: int) -> Document:
-        asked, found = declaration.page and declaration.page.question, {}
-        for key, view in _views(views or {}):
-            given.plain = {**values, **choices[number], **view}
-            with recorder.program(f"furniture/{number}{key}"):
-                furniture = [
-                    {"note": _note(panel.marks.note, given), "axes": _lists(panel.marks.furniture(given))}
-                    for panel in declaration.panels
-                ]
-            with recorder.program(f"marks/{number}{key}"):
-                panels = [_lists(panel.marks.draw(now)) for panel in declaration.panels]
-                found[key] = {"furniture": furniture, "panels": panels, "sentence": declaration.caption.words(now)}
-                if asked is not None:
-                    found[key] |= {"right": asked.right(now), "seen": asked.seen(now)}
-        return found
-
     runs = [declaration.runs({**values, **choice}) for choice in choices]
+    pictures = pictures_of(declaration, values, views or {}, choices)
     return _recorded(declaration.training, runs, values, declaration.records, pictures)
 
 
-def recorded_training(trains: Trains, values: Mapping[str, Any], whole: bool = False) -> Document:
+def recorded_training(fills: Fills, values: Mapping[str, Any], whole: bool = False) -> Document:
     """Records a training, and what it comes to.
 
     Args:
@@ -158,9 +72,9 @@ def recorded_training(trains: Trains, values: Mapping[str, Any], whole: bool = F
 
     def results(recorder: OperationRecorder, given: RecordedValues, now: RecordedNow, number: int) -> Document:
         with recorder.program(f"marks/{number}"):
-            return {"": dict(trains.results(now))}
+            return {"": {name: result(now) for name, result in fills.results.items()}}
 
-    return _recorded(trains.training, [{"training": trains.run(values)}], values, 2, results, whole)
+    return _recorded(fills.training, [{"training": fills.run(values)}], values, 2, results, whole)
 
 
 def _recorded(
@@ -168,7 +82,7 @@ def _recorded(
     wanted: Sequence[Mapping[str, RunConfig]],
     values: Mapping[str, Any],
     records: int,
-    pictures: Callable[[OperationRecorder, RecordedValues, RecordedNow, int], Document],
+    pictures: Pictures,
     whole: bool = False,
 ) -> Document:
     """Records the runs of each choice, and its pictures."""
@@ -188,27 +102,15 @@ def _recorded(
     constant = {name: learner.constants for name, learner in learners.items()}
     now = RecordedNow(recorder, given, {name: latest[name] | constant[name] for name in runs}, rows_of(records))
     drawn = [pictures(recorder, given, now.of(names), number) for number, names in enumerate(of_choices)]
-    encoded, place = _encoded(drawn, recorder), recorder.place
-    document: Document = {
-        "runs": of_choices,
-        "programs": recorder.programs,
+    place = recorder.place
+    document = pictures_in(recorder, given, now, of_choices, drawn) | {
+        "measured": {name: {measure: place(one) for measure, one in some.items()} for name, some in latest.items()},
         "draws": draws.told(steps=False),
         "stepDraws": draws.told(steps=True),
-        "values": {name: place(one) for name, one in given.given.items()},
-        "first": place(now.first),
-        "ended": place(now.ended),
-        "step": place(now.step),
-        "total": place(now.total),
-        "steps": {name: place(one) for name, one in now.steps.items()},
         "ends": ends,
-        "history": [
-            {"run": run, "measure": measure, "place": place(one)} for (run, measure), one in now.history.items()
-        ],
         "state": {name: {"loss": place(one.loss), "active": place(one.active)} for name, one in learners.items()},
         "finite": list(trainings[now.names[0]].must_be_finite),
-        "measured": {name: {measure: place(one) for measure, one in some.items()} for name, some in latest.items()},
         "constant": {name: {measure: place(one) for measure, one in some.items()} for name, some in constant.items()},
-        "pictures": encoded,
     }
     return tidied(document, recorder, whole)
 
@@ -224,14 +126,6 @@ def _runs_of(wanted: Sequence[Mapping[str, RunConfig]]) -> tuple[dict[str, RunCo
         of_choices.append({name: known[name, run] for name, run in own.items()})
     shared, runs = shared_runs(of_choices), {key: run for (_, run), key in known.items()}
     return {key: runs[key] for key in sorted(runs, key=lambda key: key not in shared)}, of_choices
-
-
-def _views(views: Mapping[str, Sequence[Any]]) -> Iterable[tuple[str, dict[str, Any]]]:
-    """Yields the name and the values of each picture."""
-    if not views:
-        return [("", {})]
-    ((name, choices),) = views.items()
-    return [(f"/{choice}", {name: choice}) for choice in choices]
 
 
 class _Draws:
@@ -333,33 +227,3 @@ def _measured(
                 if measure not in latest[name]:
                     latest[name][measure] = torch.empty(value.shape, dtype=torch.float64)
                 latest[name][measure].copy_(value)
-
-
-# ---- marks as documents ----
-
-
-def _note(note: Any, values: MarkValues) -> Words:
-    return Words(note) if isinstance(note, str) else note(values)
-
-
-def _lists(marks: Iterable[Sequence[Mark]]) -> list[list[Mark]]:
-    return [list(some) for some in marks]
-
-
-def _encoded(value: Any, recorder: OperationRecorder) -> Any:
-    """Returns marks and words as JSON has them: tensors as places, attributes that are not their defaults."""
-    if isinstance(value, Tensor):
-        return recorder.place(value)
-    if isinstance(value, (Mark, Words)):
-        defaults = {one.name: one.default for one in fields(value)}  # type: ignore[arg-type]
-        own = {
-            name: _encoded(one, recorder)
-            for name, one in parts_of(value)
-            if isinstance(one, (Tensor, tuple, list)) or defaults[name] is MISSING or one != defaults[name]
-        }
-        return own if isinstance(value, Words) else {"mark": type(value).__name__, **own}
-    if isinstance(value, (list, tuple)):
-        return [_encoded(one, recorder) for one in value]
-    if isinstance(value, dict):
-        return {name: _encoded(one, recorder) for name, one in value.items()}
-    return number_in_json(value) if isinstance(value, float) else value

@@ -1,5 +1,6 @@
 /** Trains for a page, in a worker or beside it: takes messages, and answers with records that can be drawn. */
 
+import { drawable } from "./marks.js";
 import { Run } from "./run.js";
 import { instantiate } from "./template.js";
 
@@ -52,7 +53,7 @@ export class Session {
       every,
     });
     const furniture = Object.fromEntries(
-      Object.keys(run.recorded.pictures).map((key) => [key, drawable(run, run.furniture(key))]),
+      Object.keys(run.recorded.pictures).map((key) => [key, drawable(run.engine, run.furniture(key))]),
     );
     this.run = run;
     this.post({ type: "begun", id, furniture, total: run.total });
@@ -92,22 +93,10 @@ export class Session {
     const pictures = Object.fromEntries(
       Object.keys(run.recorded.pictures).map((key) => {
         const { furniture, ...shown } = run.picture(key);
-        return [key, drawable(run, shown)];
+        return [key, drawable(run.engine, shown)];
       }),
     );
     const diverged = Object.fromEntries(run.names.map((name) => [name, Array.from(run.diverged[name])]));
     this.post({ type: "record", id: this.id, step: run.step, ended: run.ended, pictures, diverged });
   }
-}
-
-/** Marks with their numbers in place of where they are: one number as it is, several as { sizes, data }.
- * @param {Run} run @param {any} value @returns {any} */
-function drawable(run, value) {
-  if (Array.isArray(value)) return value.map((one) => drawable(run, one));
-  if (value === null || typeof value !== "object") return value;
-  if ("buffer" in value) {
-    const data = run.engine.read(value);
-    return value.sizes.length ? { sizes: value.sizes, data } : data[0];
-  }
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, drawable(run, one)]));
 }

@@ -1,23 +1,28 @@
 /** Makes a recording for the values of the knobs out of a Lab's document (`template.py`). */
 
 /** @typedef {Record<string, any>} Values */
-/** A size that is no knob: a product of powers of knobs, rounded up, at most another knob.
- * @typedef {{ powers: [string, number][], most: string }} Derived */
-/** @typedef {{ derived: Record<string, Derived>, variants: { when: Values, recorded: any }[],
+/** A size that is no knob: a product of powers of knobs, rounded up, at most another knob or a number.
+ * @typedef {{ powers: [string, number][], most: string | number }} Derived */
+/** @typedef {{ derived: Record<string, Derived>, variants: { when: Values, recorded: any, picture?: any }[],
  *   formulas: [number | string, [string, number][]][][], places: any[], programs: { operations: any[], own: any[] }[],
  *   constants: (number | string)[][], lab: any }} Document */
 
 /** The recording of the operations that some values need, with numbers in place of formulas.
- * @param {Document} document @param {Values} values @returns {import("./run.js").Recorded} */
-export function instantiate(document, values) {
+ * @param {Document} document @param {Values} values @param {"recorded" | "picture"} part of a variant
+ * @returns {import("./run.js").Recorded} */
+export function instantiate(document, values, part = "recorded") {
   const variant = document.variants.find(({ when }) =>
     Object.keys(when).every((name) => fits(when[name], values[name])),
   );
   if (!variant) throw new Error("a page has no recording for these values");
   const sizes = { ...values };
   for (const [name, { powers, most }] of Object.entries(document.derived)) {
-    sizes[name] = Math.min(Math.ceil(evaluated([[1, powers]], values)), values[most]);
+    sizes[name] = Math.min(
+      Math.ceil(evaluated([[1, powers]], values)),
+      typeof most === "number" ? most : values[most],
+    );
   }
+  const own = variant[part];
   let first = 0; // of the own buffers, -1, -2, ..., of the program that is filled
   const numberAt = atFirstUse((number) => evaluated(document.formulas[number], sizes));
   const placeAt = atFirstUse((number) => {
@@ -36,7 +41,7 @@ export function instantiate(document, values) {
     if ("c" in value) return document.constants[value.c];
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, filled(one)]));
   };
-  const recorded = filled({ ...variant.recorded, programs: {}, buffers: [], constants: {} });
+  const recorded = filled({ ...own, programs: {}, buffers: [], constants: {} });
   /** Adds buffers, of which some are constant. @param {[string, any, any?][]} buffers */
   const add = (buffers) => {
     for (const [letter, size, constant] of filled(buffers)) {
@@ -44,12 +49,12 @@ export function instantiate(document, values) {
       recorded.buffers.push([letter, size]);
     }
   };
-  add(variant.recorded.buffers);
-  for (const [name, number] of Object.entries(variant.recorded.programs)) {
-    const { operations, own } = document.programs[/** @type {number} */ (number)];
+  add(own.buffers);
+  for (const [name, number] of Object.entries(own.programs)) {
+    const { operations, own: others } = document.programs[/** @type {number} */ (number)];
     first = recorded.buffers.length;
     recorded.programs[name] = filled(operations);
-    add(own);
+    add(others);
   }
   return recorded;
 }

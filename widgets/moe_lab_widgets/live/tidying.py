@@ -37,7 +37,7 @@ BY_RUN = ("steps", "ends", "state", "measured", "constant")
 """What a document has for each run."""
 
 
-def tidied(document: Document, recorder: OperationRecorder, whole: bool) -> Document:
+def tidied(document: Document, recorder: OperationRecorder, whole: bool = False) -> Document:
     """Leaves out what nobody needs, does once what several runs begin alike, and numbers buffers anew.
 
     Raises:

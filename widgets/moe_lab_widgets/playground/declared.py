@@ -1,15 +1,7 @@
-"""What the playground's pages read of their Labs: `declared.js`, made of the Labs' declarations and of the theme.
+"""What pages read of Labs and of the theme: knobs, the rules on values that fit together, and colours (`declared.js`).
 
-Nothing is written twice: knobs, defaults, stories and captions are the Labs', colours are the theme's, and the rules on
-values that fit together come from asking the Labs' own checks. A page reads `DECLARED.labs.NAME`:
-
-    name, title, stories, panels, words    as the Lab has them; `words` also holds what only the page says (texts.py)
-    knobs       what a slider or a list of choices needs; `when` says when the knob applies, and is null for always
-    defaults    every value, by the source of the data
-    rules       which values of a knob fit the others
-    tip_seed    the tooltip of the seed
-
-A rule is `{knob, by, when, words, most, among, said}`. It holds where all of `when` do: `{knob, is: [...]}` or
+Nothing is written twice: knobs are the Labs', colours are the theme's, and the rules come from asking the Labs' own
+checks. A rule is `{knob, by, when, words, most, among, said}`. It holds where all of `when` do: `{knob, is: [...]}` or
 `{knob, not: [...]}`. KEY is the value of the knob `by[0]`, as JavaScript's String writes it. The value of `knob` may be
 at most `most[KEY]`, or must be among `among[KEY]`; without such a KEY every value fits. `words` is the Lab's sentence,
 in which `said[KEY]` stands for {most}.
@@ -22,88 +14,33 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 from moe_lab import registry
 from moe_lab.drawing import theme
-from moe_lab_widgets.drawing.maps import ENOUGH
-from moe_lab_widgets.drawing.trials import SPREAD_WORDS
-from moe_lab_widgets.engine.board import SEED_TIP, KnobBoard
+from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import OwnMoves
 from moe_lab_widgets.engine.knobs import LabKnob, readout_format
-from moe_lab_widgets.engine.mnist import MNIST
-from moe_lab_widgets.engine.story import Story
-from moe_lab_widgets.playground.texts import BOTH, MAP
 
-PHASES = "PhaseTransitionLab"
 SHAPES = {"o": "circle", "s": "square", "^": "up", "D": "diamond", "v": "down", "p": "5", "h": "6", "8": "8"}
 """What a page calls the theme's markers; a number is that of the corners."""
 Values = Mapping[str, Any]
 
 
-def module(labs: Sequence[str] = (PHASES,), links: Sequence[Mapping[str, str]] = ()) -> str:
+def module(links: Sequence[Mapping[str, str]] = ()) -> str:
     """Returns `declared.js`.
 
     Args:
-      labs: whose declarations it holds.
       links: `words` and `address` of other pages that a page leads to.
     """
-    return f"export const DECLARED = {json.dumps(declared(labs, links), ensure_ascii=False, separators=(',', ':'))};\n"
-
-
-def declared(labs: Sequence[str] = (PHASES,), links: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
-    """Returns what `declared.js` holds."""
-    return {"labs": {name: lab_of(name) for name in labs}, "theme": colours(), "links": [dict(link) for link in links]}
+    told = {"theme": colours(), "links": [dict(link) for link in links]}
+    return f"export const DECLARED = {json.dumps(told, ensure_ascii=False, separators=(',', ':'))};\n"
 
 
 def kind_of(name: str) -> Any:
     """Returns the class of a Lab of the registry."""
     module = next(lab.module for lab in registry.LABS if lab.name == name)
     return getattr(importlib.import_module(f"moe_lab_widgets.{module}"), name)
-
-
-@cache
-def lab_of(name: str) -> dict[str, Any]:
-    """Returns the data of a Lab that its page reads."""
-    kind = kind_of(name)
-    home = importlib.import_module(kind.__module__)
-    sources = next(knob.choices for knob in kind.knobs if knob.name == "source")
-    return {
-        "name": name,
-        "title": kind.title,
-        "knobs": [knob_of(knob, kind.knobs) for knob in kind.knobs],
-        "defaults": {source: complete(kind, {"source": source}) for source in sources},
-        "rules": rules_of(kind, kind.declaration.page.restricted),
-        "stories": [_story(kind, story) for story in kind.stories],
-        "panels": [
-            {"title": panel.title, "note": panel.note if isinstance(panel.note, str) else ""}
-            for panel in kind.declaration.panels
-        ],
-        "words": {**home.WORDS, "SPREAD": SPREAD_WORDS, **BOTH, **MAP},
-        "tip_seed": SEED_TIP,
-        **_of_phases(home),
-    }
-
-
-def _story(kind: Any, story: Story) -> dict[str, Any]:
-    values = complete(kind, {**_defaults(kind), **story.values})
-    return {"name": story.name, "values": values, "see": story.what_to_see}
-
-
-def _of_phases(home: Any) -> dict[str, Any]:
-    """Returns the numbers of the phase-transition Lab's map."""
-    from moe_lab.patch_routing.phase import SUCCESS
-    from moe_lab.patch_routing.run import PatchRun
-
-    samples: dict[str, dict[str, Sequence[int]]] = {}
-    for (source, training), counts in home.SAMPLES.items():
-        if source != MNIST:
-            samples.setdefault(source, {})[training] = counts
-    record = importlib.import_module(f"{home.__name__}_record")
-    numbers = {"first": home.FIRST_TRAININGS, "success": SUCCESS, "enough": ENOUGH, "covered": record.COVERED}
-    numbers["passes"] = PatchRun.model_fields["epochs"].default
-    return {"map": {"kept": home.KEPT, "samples": samples, **numbers}}
 
 
 # ---- knobs and values ----

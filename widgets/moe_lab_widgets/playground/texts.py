@@ -22,18 +22,3 @@ BOTH: Mapping[str, str] = {
     "SAME": "The page draws the library's random numbers, so every training is the library's training.",
 }
 """Texts of all pages; Labs say the same of what is typed."""
-
-MAP: Mapping[str, str] = {
-    "QUESTION": "Before it runs: at which l will the fewest samples be enough?",
-    "ONE": "l = {first}",
-    "TWO": "l = {first} or {last}",
-    "MORE": "l = {first} or more",
-    "RIGHT": "Your prediction, {said}, is right: {samples} samples are enough at {found}.",
-    "WRONG": "Your prediction was {said}. The fewest samples, {samples}, are enough at {found}.",
-    "NEITHER": "Your prediction was {said}. On this map no l succeeds in 90 % of its trainings.",
-    "CELL": "l = {kept}, N = {samples}: {right} of {done} trainings reach 95 % test accuracy; median coverage of "
-    "the worse class: {coverage} %.",
-    "CELL_EMPTY": "l = {kept}, N = {samples}: no training has ended yet.",
-    "TIP": "Point at a cell, or move through the map with the arrow keys, to read its numbers.",
-}
-"""Texts of the map's page."""

@@ -1,0 +1,139 @@
+"""Marks of maps: how often runs succeed over two parameters, and what stands beside the rows of such a map.
+
+Furniture: `ShareTable`. Of a record: `Shares`, and beside it `Track` and `Reaches`. Row 1 stands at the height y = 1,
+at the bottom.
+
+Shapes: R rows, C columns, T trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from moe_lab.drawing.marks import Mark
+from moe_lab.drawing.words import Number
+
+ENOUGH = 0.9
+"""The share of runs that must succeed, which a map's line shows."""
+
+
+@dataclass(frozen=True)
+class ShareTable(Mark):
+    """Furniture for `Shares`, and a key to its colours.
+
+    Attributes:
+      rows: how many; they are numbered from 1.
+      columns: their names.
+      cell: the name of a cell: a pattern for its row and its column.
+      across, up: the names of the axes.
+      key: pixels between the map and its key.
+    """
+
+    rows: Number
+    columns: Sequence[str]
+    cell: str
+    across: str
+    up: str
+    key: float
+
+
+@dataclass(frozen=True)
+class Shares(Mark):
+    """The cells of a map, and the line from which on enough runs succeed; dashed until all have ended.
+
+    A cell with only some of its runs is drawn smaller than its place.
+
+    Attributes:
+      share: (R, C) of the runs that have ended, those that succeed; NaN where none has ended.
+      ended: (R, C) runs that have.
+      trials: runs of each cell.
+      running: (R, C) the cells that run now, in which their count is written.
+      before: (R, C) the shares of the map before, pale where this one is not complete; NaN where there are none.
+      enough: (R,) the column from which on enough runs succeed (`enough_from`).
+      border: the name of the line.
+      counted: what is counted, for the pointer: "trainings".
+    """
+
+    share: Float[Tensor, "R C"]
+    ended: Float[Tensor, "R C"]
+    trials: Number
+    running: Bool[Tensor, "R C"]
+    before: Float[Tensor, "R C"]
+    enough: Float[Tensor, " R"]
+    border: str
+    counted: str
+
+
+@dataclass(frozen=True)
+class Track(Mark):
+    """A number for each row, as points on a line.
+
+    Attributes:
+      x: (R,) NaN where there is none; where it is infinite, a triangle stands at `edge`.
+      sure: (R,) where it is final; elsewhere points are hollow.
+      name: for the pointer; `unsure` of hollow points, `beyond` of triangles.
+    """
+
+    x: Float[Tensor, " R"]
+    sure: Bool[Tensor, " R"]
+    edge: float
+    style: str
+    name: str
+    unsure: str
+    beyond: str
+
+
+@dataclass(frozen=True)
+class Reaches(Mark):
+    """A bar from 0 for each row, and a line along it that says how far runs lie apart.
+
+    Attributes:
+      low, middle, high: (R,) the ends of the line, and the end of the bar; NaN where there is none.
+      name: of the bar, for the pointer; `apart` of the line.
+    """
+
+    low: Float[Tensor, " R"]
+    middle: Float[Tensor, " R"]
+    high: Float[Tensor, " R"]
+    name: str
+    apart: str
+
+
+# ---- arithmetic ----
+
+
+def numbers_of(rows: Tensor) -> Float[Tensor, " R"]:
+    """Returns the numbers of the rows that a tensor (R, ...) has, from 1."""
+    return torch.arange(1, len(rows) + 1, dtype=torch.float64)
+
+
+def enough_from(share: Float[Tensor, "R C"]) -> Float[Tensor, " R"]:
+    """Computes the column from which on at least 90 % succeed, for every row.
+
+    Returns:
+      (R,) its number, from 0; C where the last one is not enough, NaN where too little has run.
+    """
+    known = share.isfinite()
+    failing = known & (share < ENOUGH - 1e-9)
+    first = (failing * torch.arange(1, share.shape[1] + 1)).amax(1)
+    beyond = torch.cat((known, torch.ones_like(known[:, :1])), 1)  # no column is as good as one that has run
+    sure = beyond.gather(1, first[:, None])[:, 0] & known.any(1)
+    return torch.where(sure, first.to(torch.float64), torch.nan)
+
+
+def quantile(values: Float[Tensor, "*axes T"], share: float) -> Float[Tensor, "*axes"]:
+    """Computes a quantile of the trials that have a number, between two of them in proportion; NaN where none has."""
+    finite = values.isfinite()
+    count = finite.sum(-1, keepdim=True)
+    order = torch.where(finite, values, torch.inf).sort(-1).values
+    place = share * (count - 1).clamp(min=0).to(torch.float64)
+    low = place.floor()
+    high = torch.minimum(low + 1, (count - 1).clamp(min=0))
+    begin, end = (order.gather(-1, at.to(torch.int64)) for at in (low, high))
+    between = begin + (place - low) * (end - begin)
+    return torch.where(count > 0, between, torch.nan).squeeze(-1)

@@ -1,0 +1,31 @@
+"""How the styles of marks (`moe_lab.drawing.marks`) look on Axes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moe_lab.drawing import theme
+
+STYLES: Mapping[str, tuple[theme.Style, Mapping[str, Any]]] = {
+    "model": (theme.MODEL, {}),
+    "other": (theme.OTHER, {"dashes": (3, 1.5)}),
+    **{
+        f"other {number + 1}": (theme.OTHER, {"dashes": dashes})
+        for number, dashes in enumerate(((4, 1.5), (1, 1.2), (6, 1.5, 1, 1.5), (2.5, 2.5)))
+    },
+}
+"""The style of a curve, and how its median's line differs from it."""
+INKS = {
+    "model": theme.INK, "other": theme.REFERENCE, "ink": theme.INK, "muted": theme.MUTED, "failure": theme.FAILURE,
+    "rule": theme.RULE, "class 1": theme.CLASSES[0], "class 2": theme.CLASSES[1],
+    **{f"other {number}": theme.REFERENCE for number in (1, 2, 3, 4)},
+}  # fmt: skip
+SIDES = {"class 1": 0, "class 2": 1}
+LEVELS: Mapping[str, Mapping[str, Any]] = {
+    "dashed": {"linewidth": 1, "linestyle": (0, (6, 3)), "zorder": 2},
+    "rule": {"linewidth": 0.6, "zorder": 0.5},
+    "axis": {"linewidth": 0.8, "zorder": 1.5, "color": theme.RULE},
+    "bound": {"linewidth": 2, "linestyle": (0, (4, 2)), "color": theme.INK, "clip_on": False},
+}
+"""How lines across look where they are no level in a style."""
