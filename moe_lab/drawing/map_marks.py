@@ -1,13 +1,14 @@
 """Marks of maps: how often runs succeed over two parameters, and what stands beside the rows of such a map.
 
-Furniture: `ShareTable`. Of a record: `Shares`, and beside it `Track` and `Reaches`. Row 1 stands at the height y = 1,
-at the bottom.
+Furniture: `ShareTable`. Of a record: `Shares`, and beside it `Track`, `Reaches` and `Lying`. A row stands at the height
+of its number, the lowest number at the bottom.
 
 Shapes: R rows, C columns, T trials.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,11 +28,12 @@ class ShareTable(Mark):
     """Furniture for `Shares`, and a key to its colours.
 
     Attributes:
-      rows: how many; they are numbered from 1.
+      rows: how many.
       columns: their names.
       cell: the name of a cell: a pattern for its row and its column.
       across, up: the names of the axes.
-      key: pixels between the map and its key.
+      key: pixels between the map and its key; NaN for no key.
+      first: the number of the lowest row.
     """
 
     rows: Number
@@ -39,7 +41,8 @@ class ShareTable(Mark):
     cell: str
     across: str
     up: str
-    key: float
+    key: float = math.nan
+    first: int = 1
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Shares(Mark):
 
 @dataclass(frozen=True)
 class Track(Mark):
-    """A number for each row, as points on a line.
+    """A number for each row, from row 1 on, as points on a line.
 
     Attributes:
       x: (R,) NaN where there is none; where it is infinite, a triangle stands at `edge`.
@@ -90,7 +93,7 @@ class Track(Mark):
 
 @dataclass(frozen=True)
 class Reaches(Mark):
-    """A bar from 0 for each row, and a line along it that says how far runs lie apart.
+    """A bar from 0 for each row, from row 1 on, and a line along it that says how far runs lie apart.
 
     Attributes:
       low, middle, high: (R,) the ends of the line, and the end of the bar; NaN where there is none.
@@ -102,6 +105,23 @@ class Reaches(Mark):
     high: Float[Tensor, " R"]
     name: str
     apart: str
+
+
+@dataclass(frozen=True)
+class Lying(Mark):
+    """Bars from 0 along each row of a map, one for each part, the first part above.
+
+    Attributes:
+      values: (R, parts) NaN for no bar.
+      first: the number of the lowest row.
+      styles: of the parts.
+      names: of the parts, for the pointer; with {} for the row.
+    """
+
+    values: Float[Tensor, "R parts"]
+    first: int
+    styles: Sequence[str]
+    names: Sequence[str]
 
 
 # ---- arithmetic ----

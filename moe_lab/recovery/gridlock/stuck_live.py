@@ -61,6 +61,30 @@ class StuckRecord:
         """Whether all cells have been computed."""
         return bool(self.done.all())
 
+    @property
+    def active(self) -> Bool[np.ndarray, "method k n"]:
+        """The cell that is computed now."""
+        cells = np.zeros(self.done.shape, dtype=bool)
+        if self.running is not None:
+            method, k, n = self.running
+            cells[self.methods.index(method), self.experts.index(k), self.samples.index(n)] = True
+        return cells
+
+    @property
+    def found(self) -> Float[np.ndarray, "method k n"]:
+        """The share of each cell's trials that find all regressors; NaN if not run."""
+        return self.share("found")
+
+    @property
+    def stuck(self) -> Float[np.ndarray, "method k n"]:
+        """The share that are stuck."""
+        return self.share("stuck")
+
+    @property
+    def diverged(self) -> Float[np.ndarray, "method k n"]:
+        """The share that ended without a result."""
+        return self.share("diverged")
+
     def share(self, verdict: str) -> Float[np.ndarray, "method k n"]:
         """Returns the share of each cell's trials with a verdict, such as "found" or "stuck"; NaN if not run."""
         words = verdict_words(self.values["regressor_fit"], self.values["stuck"])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from moe_lab.drawing import theme
-from moe_lab.drawing.map_marks import quantile
+from moe_lab.drawing.map_marks import enough_from, quantile
 from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
 from moe_lab_widgets.drawing.maps import steps
@@ -223,7 +223,9 @@ def test_quantiles_are_numpys() -> None:
     ],
 )
 def test_the_90_percent_line_never_lies_on_a_row_boundary(share: Any) -> None:
-    x, y = (np.array(part) for part in steps(np.array(share, dtype=float), 468, 296))
+    x, y = (
+        np.array(part) for part in steps(enough_from(torch.tensor(share, dtype=torch.float64)).numpy(), 3, 468, 296)
+    )
     level = np.flatnonzero((np.diff(y) == 0) & (np.diff(x) != 0))
     assert len(level) > 0
     assert (np.abs(y[level] - np.floor(y[level]) - 0.5) > 0.05).all(), "it would hide the l* line"

@@ -10,17 +10,22 @@ from matplotlib.lines import Line2D
 from moe_lab.recovery.gridlock.grid_points import VERDICTS
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord
 from moe_lab_widgets import StuckRateLab
+from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.on_axes import box_of
 from moe_lab_widgets.drawing.share_map import ShareMap
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import stuck_rate as of
-from moe_lab_widgets.labs.stuck_rate import caption, most_experts, stuck_by_experts
+from moe_lab_widgets.labs.stuck_rate import most_experts
 from tests.widgets.cases import STUCK
 from tests.widgets.labs import Make, done, fixtures, move
 
 make, ended = fixtures(STUCK)
 KNOWN = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
+
+
+def stuck_by_experts(record: Record) -> np.ndarray:
+    return of.stuck_by_experts(MarkRecord(record)).numpy()
 
 
 def content(lab: StuckRateLab, panel: int, kind: type) -> list[Any]:
@@ -36,7 +41,7 @@ def test_the_picture_shows_the_record(make: Make) -> None:
         (cells,) = content(lab, number, ShareMap)
         np.testing.assert_array_equal(cells.share, last.share("found")[number])
         assert cells.running == {}
-    for bars, shares in zip(content(lab, 2, Sheet), stuck_by_experts(last), strict=True):
+    for bars, shares in zip(content(lab, 2, Sheet), stuck_by_experts(lab.record), strict=True):
         left, right = (np.array([edge[side] for edge in bars.edges]) for side in (0, 2))
         np.testing.assert_allclose((right - left) / box_of(lab.picture.placed[2].axes[0])[2], shares, atol=1e-9)
     place, middle = next(
@@ -46,13 +51,13 @@ def test_the_picture_shows_the_record(make: Make) -> None:
     lab.wait(10)
     method, k, n = middle["running"]
     (cells,) = content(lab, middle["methods"].index(method), ShareMap)
-    assert cells.running == {(middle["experts"].index(k), middle["samples"].index(n)): "…"}
+    assert cells.running == {(middle["experts"].index(k), middle["samples"].index(n)): f"0/{middle.of().trials}"}
     assert f"k = {k}, n = {n}" in lab.caption(middle)
 
 
 def test_a_pinned_map_s_stuck_shares_stay_as_grey_marks(make: Make) -> None:
     lab: StuckRateLab = done(make())
-    before = stuck_by_experts(lab.record.of())
+    before = stuck_by_experts(lab.record)
     lab.pin()
     move(lab, "noise", 0.4)
     done(lab)
@@ -79,22 +84,30 @@ def _record(found: Any, stuck: Any) -> StuckRecord:
     return StuckRecord(("joint-em", of.SPECTRAL), (2, 3), (100, 200), np.isfinite(found), values)
 
 
+def read(record: StuckRecord) -> Record:
+    return Record({ONLY: (record,)}, KNOWN, (ONLY,))
+
+
 def said(record: StuckRecord) -> str:
-    return caption(Record({ONLY: (record,)}, KNOWN, (ONLY,)))
+    return StuckRateLab.declaration.caption(read(record))
+
+
+def most(record: StuckRecord) -> list[float]:
+    return most_experts(MarkRecord(read(record))).tolist()
 
 
 def test_what_the_words_say_by_hand() -> None:
     hole = np.nan
     record = _record([[[5, 9], [0, 8]], [[10, 10], [9, 9]]], [[[5, 1], [10, 2]], [[0, 0], [1, 1]]])
-    assert most_experts(record) == [2, 3]
-    np.testing.assert_allclose(stuck_by_experts(record), [[0.3, 0.6], [0.0, 0.1]])
+    assert most(record) == [2, 3]
+    np.testing.assert_allclose(stuck_by_experts(read(record)), [[0.3, 0.6], [0.0, 0.1]])
     assert said(record) == (
         "With n = 200 at least 90 % of the starts find all regressors up to k = 2 from random starts, and up to k = 3 "
         "from the spectral start. On the whole map 45 % of the random starts and 5 % of the spectral starts are stuck."
     )
     half = _record([[[5, hole], [hole, hole]], [[hole] * 2] * 2], [[[5, hole], [hole, hole]], [[hole] * 2] * 2])
-    np.testing.assert_allclose(stuck_by_experts(half), [[0.5, hole], [hole, hole]])
-    assert most_experts(half) == [None, None]
+    np.testing.assert_allclose(stuck_by_experts(read(half)), [[0.5, hole], [hole, hole]])
+    assert np.isnan(most(half)).all()
     assert said(half) == "1 of 8 cells are done. So far 50 % of the random starts are stuck."
     nothing = _record([[[hole] * 2] * 2] * 2, [[[hole] * 2] * 2] * 2)
     assert said(nothing) == "Nothing has run yet. The maps have 8 cells of 10 starts each."

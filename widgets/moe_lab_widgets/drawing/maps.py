@@ -1,24 +1,22 @@
 """Maps of how often runs succeed over two parameters, with the line from which on most do, on Axes.
 
-`share_map` and `share_key` furnish Axes, `shares` draws a record, `pale` returns what it needs of the map before;
-`track` and `reaches` draw beside its rows.
+`share_map` and `share_key` furnish Axes, `shares` and `bound` draw a record, `track` and `reaches` beside its rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from numpy.typing import NDArray
 
 from moe_lab.drawing import theme
-from moe_lab.drawing.map_marks import ENOUGH, enough_from
-from moe_lab_widgets.drawing.on_axes import box_of, name_cells, reads, spans, write
+from moe_lab.drawing.map_marks import ENOUGH
+from moe_lab_widgets.drawing.on_axes import bars, box_of, name_cells, reads, spans, write
 from moe_lab_widgets.drawing.share_map import ShareMap
 
 UNSURE = (0, (2.2, 1.1))
@@ -33,24 +31,16 @@ Shares = NDArray[np.float64]
 
 
 def share_map(
-    ax: Axes, rows: Sequence[str], columns: Sequence[str], cells: Sequence[str], across: str, up: str, first: int = 0
+    ax: Axes, rows: Sequence[str], columns: Sequence[str], cells: Sequence[str], across: str, up: str, first: int
 ) -> None:
     """Furnishes Axes for `shares`; `cells` names the grid points, row by row; `first` is the first row's height."""
-    ax.set(xlim=(-0.5, len(columns) - 0.5), xlabel=across, ylabel=up)
-    number_rows(ax, rows, first)
+    ax.set(xlim=(-0.5, len(columns) - 0.5), xlabel=across, ylabel=up, ylim=(first - 0.5, first + len(rows) - 0.5))
+    ax.set_yticks(range(first, first + len(rows)), rows)
     ax.set_xticks(range(len(columns)), columns)
-    reads(ax, x=None)
+    reads(ax, x=None, y=None)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     name_cells(ax, cells)
-
-
-def number_rows(ax: Axes, rows: Sequence[str], first: int = 0) -> None:
-    """Furnishes Axes with the rows of a map that stands to their left."""
-    ax.set_ylim(first - 0.5, first + len(rows) - 0.5)
-    ax.set_yticks(range(first, first + len(rows)), rows)
-    ax.tick_params(axis="y", length=0)
-    reads(ax, y=None)
 
 
 def share_key(ax: Axes, away: float = 16) -> None:
@@ -81,9 +71,9 @@ def shares(
     share: Shares,
     filled: NDArray[np.float64],
     running: Mapping[tuple[int, int], str],
+    before: Shares,
+    enough: NDArray[np.float64],
     border: str,
-    before: Shares | None = None,
-    first: int = 0,
 ) -> None:
     """Draws the shares of a map, and the line from which on at least 90 % succeed.
 
@@ -91,39 +81,21 @@ def shares(
       share: what is drawn.
       filled: (rows, columns) the share of the runs that have ended; the line is dashed while some have not.
       running: (row, column) -> what is written into a grid point that is running.
-      border: the name of the line.
       before: the map before, drawn in pale colours where this one is not complete.
-      first: the height of the first row.
+      enough: (rows,) the column at which the line stands (`enough_from`).
+      border: the name of the line.
     """
     place = box_of(ax)
     cells = ShareMap(place, share, filled, running, before)
     cells.parts = ax.names_of_cells  # type: ignore[attr-defined]
     ax.add_artist(cells)
-    x, y = steps(share, *place[2:], first)
+    first = round(ax.get_ylim()[0] + 0.5)
+    x, y = steps(enough, share.shape[1], *place[2:], first)
     style: dict[str, Any] = {"solid_joinstyle": "miter", "clip_on": False}
     ax.plot(x, y, color="white", linewidth=5, zorder=4, **style)
     (line,) = ax.plot(x, y, color=theme.FAILURE, linewidth=2.6, zorder=4.1, label=border, **style)
     if (filled < 1).any():
         line.set_linestyle(UNSURE)
-
-
-def pale(now: Any, share_of: Callable[[Any], Shares], grid_of: Callable[[Any], object]) -> Shares | None:
-    """Returns the shares of the map before, as far as it came, and for the rest those of the one before it.
-
-    Args:
-      now: the present record.
-      share_of: returns the shares of a record.
-      grid_of: returns what two records must have in common for their maps to be compared.
-
-    Returns:
-      The shares; None where there is no map before, or one with another grid.
-    """
-    shown, before = None, now.before
-    while before is not None and grid_of(before.of()) == grid_of(now.of()):
-        share = share_of(before.of())
-        shown = share if shown is None else np.where(np.isfinite(shown), shown, share)
-        before = before.before
-    return shown
 
 
 # ---- beside the rows of a map, the first one at y = 1 ----
@@ -178,23 +150,37 @@ def reaches(
     spans(ax, rows[wide], low[wide], high[wide], zorder=3, clip_on=False, **lines)
 
 
+def lying(ax: Axes, values: NDArray[np.float64], first: int, colours: Sequence[str], names: Sequence[str]) -> None:
+    """Draws bars along rows, one for each part (rows, parts); `names` have {} for the row."""
+    rows = np.arange(first, first + len(values))
+    for part, up in enumerate(away(values.shape[1])):
+        own = [names[part].format(row) for row in rows]
+        bars(ax, rows + up, values[:, part], 0.27, colours[part], across=True, names=own)
+
+
 # ---- arithmetic ----
 
 
-def steps(share: Shares, wide: float, high: float, first: int = 0) -> tuple[list[float], list[float]]:
+def away(parts: int) -> list[float]:
+    """Returns how far the bars of a row lie above its middle, the first one highest."""
+    return [0.34 * ((parts - 1) / 2 - part) for part in range(parts)]
+
+
+def steps(
+    enough: NDArray[np.float64], columns: int, wide: float, high: float, first: int = 0
+) -> tuple[list[float], list[float]]:
     """Returns the line from which on at least 90 % succeed, a little inside the grid points that it encloses.
 
     Args:
-      share: of the map.
+      enough: (rows,) the column at which it stands (`enough_from`).
+      columns: of the map.
       wide, high: of the map, in pixels.
       first: the height of the first row.
     """
-    rows, columns = share.shape
-    across, down = 0.5 * INSET * columns / wide, INSET * rows / high
+    across, down = 0.5 * INSET * columns / wide, INSET * len(enough) / high
     xs: list[float] = []
     ys: list[float] = []
-    enough = enough_from(torch.as_tensor(share)).tolist()
-    for row, column in enumerate(enough, first):
+    for row, column in enumerate(enough.tolist(), first):
         if np.isnan(column):
             xs, ys = [*xs, np.nan], [*ys, float(row)]
             continue

@@ -163,10 +163,11 @@ def _(one: marks.Level, ax: Axes) -> None:
 
 @draw_mark.register
 def _(one: map_marks.ShareTable, ax: Axes) -> None:
-    rows = [str(row + 1) for row in range(round(float(one.rows)))]
+    rows = [str(one.first + row) for row in range(round(float(one.rows)))]
     cells = [one.cell.format(row, column) for row in rows for column in one.columns]
-    maps.share_map(ax, rows, list(one.columns), cells, one.across, one.up, first=1)
-    maps.share_key(ax, one.key)
+    maps.share_map(ax, rows, list(one.columns), cells, one.across, one.up, one.first)
+    if np.isfinite(one.key):
+        maps.share_key(ax, one.key)
 
 
 @draw_mark.register
@@ -327,7 +328,7 @@ def _(one: marks.Stacks, ax: Axes) -> None:
 def _(one: map_marks.Shares, ax: Axes) -> None:
     count, trials = _array(one.ended), round(float(one.trials))
     running = {(row, column): f"{count[row, column]:.0f}/{trials}" for row, column in np.argwhere(_array(one.running))}
-    maps.shares(ax, _array(one.share), count / trials, running, one.border, _array(one.before), first=1)
+    maps.shares(ax, _array(one.share), count / trials, running, _array(one.before), _array(one.enough), one.border)
 
 
 @draw_mark.register
@@ -339,6 +340,11 @@ def _(one: map_marks.Track, ax: Axes) -> None:
 @draw_mark.register
 def _(one: map_marks.Reaches, ax: Axes) -> None:
     maps.reaches(ax, _array(one.low), _array(one.middle), _array(one.high), (one.name, one.apart))
+
+
+@draw_mark.register
+def _(one: map_marks.Lying, ax: Axes) -> None:
+    maps.lying(ax, _array(one.values), one.first, [INKS[style] for style in one.styles], one.names)
 
 
 @draw_mark.register

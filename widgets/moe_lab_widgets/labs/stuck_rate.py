@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
+from jaxtyping import Float
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
+from torch import Tensor
 
 from moe_lab.drawing import theme
+from moe_lab.drawing.map_marks import ENOUGH, Lying, Shares, ShareTable, enough_from
+from moe_lab.drawing.marks import Mark, Scales, first_true
+from moe_lab.drawing.words import NOTHING, Words, either, say
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock.run import JointEM, MixtureRun
 from moe_lab.recovery.gridlock.stuck import plan_of
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord, stuck_records
-from moe_lab_widgets.drawing.maps import ENOUGH, number_rows, pale, share_key, share_map, shares
-from moe_lab_widgets.drawing.on_axes import bars, percents, write
-from moe_lab_widgets.drawing.panel import Panel
+from moe_lab_widgets.drawing import maps
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
+from moe_lab_widgets.drawing.on_axes import write
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import LabKnob, device_setting, offer
 from moe_lab_widgets.engine.make import lab
@@ -29,8 +36,8 @@ AFTER_SPECTRAL = 40
 """Iterations of EM of everything after the spectral start, which has converged by then."""
 METHODS, SPECTRAL = {EM: "joint-em", GRADIENT: "joint-em-gradient"}, "spectral+em"
 """What moves everything from random starts, and the other start, as `stuck_rate` names them."""
-STARTS, AWAY = ("random", "spectral"), (0.17, -0.17)
-"""The two starts in words, and how far their bars lie above the middle of a row."""
+STARTS = ("random", "spectral")
+"""The two starts in words."""
 
 KNOBS = (
     offer(MixtureTask, "dimension", main=True, meaning="numbers per input", default=8, slider=(4, 12, 1), far=32,
@@ -99,65 +106,68 @@ def code(values: Mapping[str, Any]) -> str:
 # ---- panels 1 and 2: a map for each start ----
 
 
-def furnish_map(ax: Axes, values: Mapping[str, Any]) -> None:
-    experts = experts_of(values)
-    cells = [f"k = {k}, n = {n}" for k in experts for n in SAMPLES]
-    share_map(ax, [str(k) for k in experts], [f"{n:,}" for n in SAMPLES], cells, "n · samples", "k · experts")
+def rows_of(values: MarkValues) -> Tensor:
+    """Returns how many values of k there are: they cannot exceed d."""
+    return (values.number("dimension") - 1).clamp(max=float(len(EXPERTS)))
 
 
-def furnish_second_map(ax: Axes, values: Mapping[str, Any]) -> None:
-    furnish_map(ax, values)
-    share_key(ax)
+def furnish_map(values: MarkValues, key: float = math.nan) -> list[list[Mark]]:
+    columns = [f"{n:,}" for n in SAMPLES]
+    return [[ShareTable(rows_of(values), columns, "k = {}, n = {}", "n · samples", "k · experts", key, EXPERTS[0])]]
 
 
-def drawn(method: int) -> Callable[[Axes, Record], None]:
+def furnish_second_map(values: MarkValues) -> list[list[Mark]]:
+    return furnish_map(values, key=16)
+
+
+def drawn(method: int) -> Callable[[MarkRecord], list[list[Mark]]]:
     """Returns the function that draws the map of one method."""
 
-    def draw(ax: Axes, now: Record) -> None:
-        record: StuckRecord = now.of()
-        running = {}
-        if record.running is not None and record.running[0] == record.methods[method]:
-            running[record.experts.index(record.running[1]), record.samples.index(record.running[2])] = "…"
-        before = pale(now, lambda one: one.share("found")[method], lambda one: (one.experts, one.samples))
-        border = "from here on at least 90 % find all regressors"
-        shares(ax, record.share("found")[method], record.done[method].astype(float), running, border, before)
+    def found(now: MarkRecord) -> Tensor:
+        return now.last("found")[method]
+
+    def draw(now: MarkRecord) -> list[list[Mark]]:
+        share, trials = found(now), now.values.number("trials")
+        ended, active = now.last("done")[method] * trials, now.last("active")[method] > 0
+        border, before = "from here on at least 90 % find all regressors", now.pale(found, "samples")
+        return [[Shares(share, ended, trials, active, before, enough_from(share), border, "starts")]]
 
     return draw
 
 
-def _counted(words: str) -> Callable[[Mapping[str, Any]], str]:
-    return lambda values: words.format(moved=f"{values['step']} of everything", trials=values["trials"])
+def _counted(words: str) -> Callable[[MarkValues], Words]:
+    return lambda values: say(words.replace("{moved}", f"{values['step']} of everything"), values.number("trials"))
 
 
 # ---- panel 3: how many are stuck ----
 
 
-def furnish_stuck(ax: Axes, values: Mapping[str, Any]) -> None:
-    ax.set(xlim=(0, 1), xlabel="share of starts, all n")
-    ax.set_xticks([0, 0.5, 1])
-    percents(ax.xaxis)
-    number_rows(ax, [str(k) for k in experts_of(values)])
+def furnish_stuck(values: MarkValues) -> list[list[Mark]]:
+    rows = rows_of(values)
+    ticks = [torch.where(rows > row, float(k), torch.nan) for row, k in enumerate(EXPERTS)]
+    low = EXPERTS[0] - 0.5
+    about: dict[str, Any] = {"y": (low, rows + low), "y_ticks": ticks, "bare": "y", "percent": "x"}
+    return [[Scales((0, 1), x_ticks=(0, 0.5, 1), x_name="share of starts, all n", **about)]]
 
 
-def draw_stuck(ax: Axes, now: Record) -> None:
-    rows, both = np.arange(len(now["experts"])), stuck_by_experts(now.of())
-    for stuck, away, colour, start in zip(both, AWAY, (theme.FAILURE, theme.INK), STARTS, strict=True):
-        names = [f"k = {k}, stuck from the {start} start" for k in now["experts"]]
-        bars(ax, rows + away, stuck, 0.27, colour, across=True, names=names)
+def draw_stuck(now: MarkRecord) -> list[list[Mark]]:
+    names = [f"k = {{}}, stuck from the {start} start" for start in STARTS]
+    return [[Lying(stuck_by_experts(now).T, EXPERTS[0], ("failure", "ink"), names)]]
 
 
 def pin_stuck(ax: Axes, pinned: Record, now: Record) -> None:
-    rows = np.arange(min(len(pinned["experts"]), len(now["experts"])))  # those that are still on the map
+    rows = np.array(pinned["experts"][: len(now["experts"])])  # those that are still on the map
     style: dict[str, Any] = {"color": theme.REFERENCE, "markersize": 5, "clip_on": False, "zorder": 4}
-    for stuck, away in zip(stuck_by_experts(pinned.of()), AWAY, strict=True):
-        ax.plot(stuck[: len(rows)], rows + away, "s", label="pinned: stuck", **style)
-    write(ax, 0, -0.5, ["grey squares: pinned"], theme.MUTED, ha="left", size=theme.SMALL_SIZE, down=56)
+    both = stuck_by_experts(MarkRecord(pinned)).numpy()
+    for stuck, up in zip(both, maps.away(len(both)), strict=True):
+        ax.plot(stuck[: len(rows)], rows + up, "s", label="pinned: stuck", **style)
+    write(ax, 0, ax.get_ylim()[0], ["grey squares: pinned"], theme.MUTED, ha="left", size=theme.SMALL_SIZE, down=56)
 
 
-def stuck_by_experts(record: StuckRecord) -> NDArray[np.float64]:
-    """Returns (method, k) the share of the starts that are stuck, all computed n together; NaN where none is."""
-    stuck, count = np.nan_to_num(record.share("stuck")).sum(2), record.done.sum(2)
-    return np.where(count > 0, stuck / np.maximum(count, 1), np.nan)
+def stuck_by_experts(now: MarkRecord) -> Float[Tensor, "method k"]:
+    """Returns the share of the starts that are stuck, all computed n together; NaN where none is."""
+    count = now.last("done").sum(2)
+    return torch.where(count > 0, now.last("stuck").nan_to_num().sum(2) / count.clamp(min=1), torch.nan)
 
 
 # ---- words ----
@@ -167,48 +177,57 @@ def progress(now: Record) -> str:
     return f"{now['done'].sum()} of {now['done'].size} cells"
 
 
-def trouble(now: Record) -> str:
-    record: StuckRecord = now.of()
-    lost = round(float(sum((record.share("diverged")[record.done] * record.trials).tolist())))
-    if not lost:
-        return ""
-    starts, count = ("starts", "They count") if lost > 1 else ("start", "It counts")
+def trouble(now: MarkRecord) -> Words:
+    lost = (now.last("diverged").nan_to_num() * now.values.number("trials")).sum()
     why = "T2 lacks directions, or numbers became infinite"
-    return f"{lost} {starts} ended without a result: {why}. {count} as not found."
+    one = Words(f"1 start ended without a result: {why}. It counts as not found.")
+    several = say(f"{{:.0f}} starts ended without a result: {why}. They count as not found.", lost)
+    return either(lost > 0.5, either(lost < 1.5, one, several), NOTHING)
 
 
-def caption(now: Record) -> str:
-    record: StuckRecord = now.of()
-    if not record.done.any():
-        return f"Nothing has run yet. The maps have {record.done.size} cells of {record.trials} starts each."
-    share, count = np.nan_to_num(record.share("stuck")).sum((1, 2)), record.done.sum((1, 2))
-    stuck = " and ".join(
-        f"{100 * part / number:.0f} % of the {start} starts"
-        for part, number, start in zip(share, count, STARTS, strict=True)
-        if number
+def caption(now: MarkRecord) -> Words:
+    done, stuck = now.last("done"), now.last("stuck").nan_to_num()
+    cells, count = torch.ones_like(done).sum(), done.sum((1, 2))
+    share = stuck.sum((1, 2)) / count.clamp(min=1)
+    random, spectral = count > 0
+    told = (
+        say("{:.0%} of the random starts", share[0], when=random)
+        + say(" and ", when=random & spectral)
+        + say("{:.0%} of the spectral starts", share[1], when=spectral)
+        + Words(" are stuck.")
     )
-    if record.finished:
-        return f"{_found(record)} On the whole map {stuck} are stuck."
-    where = ""
-    if record.running is not None:
-        method, k, n = record.running
-        where = f", now the {STARTS[record.methods.index(method)]} start at k = {k}, n = {n}"
-    return f"{record.done.sum()} of {record.done.size} cells are done{where}. So far {stuck} are stuck."
+    empty = say(
+        "Nothing has run yet. The maps have {:.0f} cells of {:.0f} starts each.", cells, now.values.number("trials")
+    )
+    so_far = say("{:.0f} of {:.0f} cells are done", done.sum(), cells) + _running(now) + Words(". So far ") + told
+    whole = _found(now) + Words(" On the whole map ") + told
+    return either(done.sum() == cells, whole, either(done.sum() > 0, so_far, empty))
 
 
-def _found(record: StuckRecord) -> str:
+def _running(now: MarkRecord) -> Words:
+    """Returns which cell is computed now."""
+    active = now.last("active") > 0
+    k = first_true(active.any(2).any(0)) + EXPERTS[0] - 1
+    n = (now.last("samples") * active.any(1).any(0)).sum()
+    where = [say(f", now the {start} start at k = {{:.0f}}, n = {{:.0f}}", k, n) for start in STARTS]
+    return either(active.any(), either(active[0].any(), *where), NOTHING)
+
+
+def _found(now: MarkRecord) -> Words:
     """Returns a sentence on how many experts are found with the largest n."""
-    random, spectral = (f"up to k = {most}" if most else "for no k" for most in most_experts(record))
-    text = f"With n = {record.samples[-1]} at least 90 % of the starts find all regressors"
-    if random == spectral:
-        return f"{text} {random}, from random and from spectral starts."
-    return f"{text} {random} from random starts, and {spectral} from the spectral start."
+    most = most_experts(now)
+    up_to = [say("up to k = {:.0f}", one, when=one.isfinite(), instead=Words("for no k")) for one in most]
+    text = say("With n = {:.0f} at least 90 % of the starts find all regressors ", now.last("samples")[-1])
+    same = up_to[0] + Words(", from random and from spectral starts.")
+    apart = up_to[0] + Words(" from random starts, and ") + up_to[1] + Words(" from the spectral start.")
+    return text + either(most[0].nan_to_num() == most[1].nan_to_num(), same, apart)
 
 
-def most_experts(record: StuckRecord) -> list[int | None]:
-    """Returns the most experts up to which 90 % find all regressors with the largest n, for each method."""
-    enough = np.cumprod(np.nan_to_num(record.share("found")[:, :, -1]) >= ENOUGH - 1e-9, axis=1).sum(1)
-    return [record.experts[many - 1] if many else None for many in enough.tolist()]
+def most_experts(now: MarkRecord) -> Float[Tensor, " method"]:
+    """Returns the most experts up to which 90 % find all regressors with the largest n; NaN where there are none."""
+    enough = now.last("found")[:, :, -1].nan_to_num() >= ENOUGH - 1e-9
+    many = enough.to(torch.float64).cumprod(1).sum(1)
+    return torch.where(many > 0, many + EXPERTS[0] - 1, torch.nan)
 
 
 def train(**values: Any) -> Iterator[StuckRecord]:
@@ -227,23 +246,23 @@ StuckRateLab = lab(
     knobs=KNOBS,
     stories=STORIES,
     panels=(
-        Panel(
+        mark_panel(
             "From random starts",
             drawn(0),
             furnish_map,
-            _counted("{moved}: % of {trials} starts that find all regressors"),
+            _counted("{moved}: % of {:.0f} starts that find all regressors"),
             width=440,
             margins=(66, 44, 84, 68),
         ),
-        Panel(
+        mark_panel(
             "From the spectral start",
             drawn(1),
             furnish_second_map,
-            _counted("then EM of everything: % of {trials} starts that find all regressors"),
+            _counted("then EM of everything: % of {:.0f} starts that find all regressors"),
             width=456,
             margins=(48, 78, 84, 68),
         ),
-        Panel(
+        mark_panel(
             "Stuck starts",
             draw_stuck,
             furnish_stuck,
@@ -253,13 +272,13 @@ StuckRateLab = lab(
             pin=pin_stuck,
         ),
     ),
-    caption=caption,
+    caption=sentence(caption),
     check=check,
     work=work,
     code=code,
     data=lambda now: now.of().dataset(),
     progress=progress,
-    trouble=trouble,
+    trouble=sentence(trouble),
     budget=90.0,
     speed=FASTEST,
 )
