@@ -37,7 +37,7 @@ console.log(JSON.stringify({ first, step: (milliseconds() - before) / steps }));
 
 def run(tiny: bool = False) -> list[Result]:
     """With `tiny`, a few steps, and of one Lab."""
-    labs = documents.pictured()[1:2] if tiny else documents.pictured()
+    labs = documents.of_runs()[1:2] if tiny else documents.of_runs()
     node = shutil.which("node")
     results: list[Result] = []
     for lab in labs:
@@ -57,10 +57,8 @@ def run(tiny: bool = False) -> list[Result]:
 
 def compared(node: str, kind: Any, steps: int) -> tuple[float, float]:
     """Returns how many times as long as in torch a step takes in node, and milliseconds to the first picture there."""
-    how = documents.page_of(kind)
     values = documents.defaults_of(kind)
-    when = how.choice_of(values)
-    document = json.loads(documents.document_of(how, [when], documents.recordings_of(kind, how, [when]), {}))
+    document = json.loads(documents.document(kind))
     with tempfile.TemporaryDirectory() as folder:
         page.modules().written(Path(folder), "run", "template")
         (Path(folder) / "ask.js").write_text(ASK)

@@ -25,8 +25,9 @@ SNAP = (
     "Open the notebook to train with any other."
 )
 HEADING = "# The Labs"
-OPENING = """The first two Labs train in your browser. Of the others, runs were recorded: choose one, play it, and drag
-the time slider. No kernel and no network is needed. To train them with settings of your own, open the notebook."""
+OPENING = """Labs below which *Live* stands train in your browser. Of the others, runs were recorded: choose one, play
+it, and drag the time slider. No kernel and no network is needed. To train those with settings of your own, open the
+notebook."""
 # This page has no use for a table of contents beside the pictures, which need its place.
 WIDE = """```{raw} html
 <style>

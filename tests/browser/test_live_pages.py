@@ -13,7 +13,6 @@ from moe_lab_widgets import SpecializationLab
 from moe_lab_widgets.live import documents
 from moe_lab_widgets.live.page import page as live_page
 from tests.browser.pages import Open, pages_of, words, written
-from tests.helpers.pages import RUNS
 from tests.widgets.labs import FAST, done
 
 pytestmark = pytest.mark.browser
@@ -149,7 +148,7 @@ def test_it_fits_every_width(show: Open, width: int) -> None:
         assert box is not None and box["y"] + box["height"] <= 768 + 20
 
 
-@pytest.mark.parametrize("lab", [lab for lab in RUNS if lab not in (LAB, "RouterAlignmentLab")])
+@pytest.mark.parametrize("lab", [lab for lab in documents.of_runs() if lab not in (LAB, "RouterAlignmentLab")])
 def test_every_other_lab_opens_and_trains(browser: object, tmp_path: Path, lab: str) -> None:
     with pages_of(browser, lab, written(lab, tmp_path), SECONDS) as opened:
         assert words(run(opened(steps=20, trials=2, samples=100)), "caption")

@@ -24,7 +24,6 @@ from moe_lab_widgets.live.tidying import of_choices
 from moe_lab_widgets.playground.declared import offered
 from tests.helpers.effort import one_in
 from tests.helpers.marks import close, same
-from tests.helpers.pages import RUNS
 from tests.widgets.playground.in_node import answered
 
 ASK = """
@@ -152,7 +151,7 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lab", RUNS)
+@pytest.mark.parametrize("lab", documents.of_runs())
 def test_a_run_in_a_page_is_the_librarys(lab: str, tmp_path: Path) -> None:
     """Of four runs three at least, to 1e-12: in one of thirty a sample goes to another expert, on any processor."""
     differ, variants = [], some_variants(lab)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from moe_lab.core.errors import InputError
+from moe_lab.registry import PAGES
 from moe_lab_widgets.engine.board import SEED_TIP
 from moe_lab_widgets.engine.declaration import MOST_NAMED
 from moe_lab_widgets.live.declare import Fills, LivePage
@@ -15,7 +16,7 @@ from moe_lab_widgets.live.pictures import recorded_map
 from moe_lab_widgets.live.recording import recorded, recorded_training
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
 from moe_lab_widgets.live.tidying import of_choices
-from moe_lab_widgets.playground.declared import complete, knob_of, rules_of
+from moe_lab_widgets.playground.declared import complete, kind_of, knob_of, rules_of
 from moe_lab_widgets.playground.texts import BOTH
 
 PACKAGE = "moe_lab_widgets"
@@ -50,6 +51,11 @@ def document_of(
     ]
     derived = {name: {"powers": list(one.powers.items()), "most": one.most} for name, one in page.derived.items()}
     return in_json({"lab": about, "derived": derived, "variants": variants, **packer.lists})
+
+
+def of_runs() -> list[str]:
+    """Returns the Labs whose page trains their runs; the others fill a map."""
+    return [name for name in PAGES if page_of(kind_of(name)).fills is None]
 
 
 def page_of(kind: Any) -> LivePage:

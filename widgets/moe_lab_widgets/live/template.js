@@ -5,7 +5,10 @@
  * @typedef {{ powers: [string, number][], most: string | number }} Derived */
 /** @typedef {{ derived: Record<string, Derived>, variants: { when: Values, recorded: any, picture?: any }[],
  *   formulas: [number | string, [string, number][]][][], places: any[], programs: { operations: any[], own: any[] }[],
- *   constants: (number | string)[][], lab: any }} Document */
+ *   constants: ((number | string)[] | string)[], lab: any }} Document */
+
+/** The letter of 0, where numbers stand as letters (`template.lettered`). */
+const ZERO = "#".charCodeAt(0);
 
 /** The recording of the operations that some values need, with numbers in place of formulas.
  * @param {Document} document @param {Values} values @param {"recorded" | "picture"} part of a variant
@@ -38,7 +41,7 @@ export function instantiate(document, values, part = "recorded") {
       const place = placeAt(value.p);
       return place.buffer < 0 ? { ...place, buffer: first - 1 - place.buffer } : place;
     }
-    if ("c" in value) return document.constants[value.c];
+    if ("c" in value) return numbersOf(document.constants[value.c]);
     return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, filled(one)]));
   };
   const recorded = filled({ ...own, programs: {}, buffers: [], constants: {} });
@@ -58,6 +61,10 @@ export function instantiate(document, values, part = "recorded") {
   }
   return recorded;
 }
+
+/** The numbers of a constant. @param {(number | string)[] | string} constant */
+const numbersOf = (constant) =>
+  typeof constant === "string" ? Array.from(constant, (letter) => letter.charCodeAt(0) - ZERO) : constant;
 
 /** What a function returns for a number, which it is asked once. @template T @param {(number: number) => T} made */
 function atFirstUse(made) {

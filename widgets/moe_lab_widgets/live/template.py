@@ -225,7 +225,8 @@ class Packer:
 
     Attributes:
       formulas, places, programs, constants: the lists. A formula is {"f": number}, a place is {"p": number}: a list of
-        buffer, offset, sizes and, where numbers do not lie in order, strides. Of constants it has long ones.
+        buffer, offset, sizes and, where numbers do not lie in order, strides. Of constants it has long ones: those of
+        small whole numbers, such as images, as a text with a letter for each (`lettered`).
     """
 
     def __init__(self) -> None:
@@ -254,7 +255,8 @@ class Packer:
     def lists(self) -> dict[str, Any]:
         """The lists, by name."""
         names = ("formulas", "places", "programs", "constants")
-        return {name: [json.loads(one) for one in getattr(self, name)] for name in names}
+        found = {name: [json.loads(one) for one in getattr(self, name)] for name in names}
+        return {**found, "constants": [lettered(one) for one in found["constants"]]}
 
     def _packed(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -270,6 +272,17 @@ class Packer:
         return {
             "p": _number(self.places, [buffer, offset, sizes] if _usual(value) else [buffer, offset, sizes, strides])
         }
+
+
+FIRST_LETTER, MOST_LETTERS = ord("#"), 25
+"""The letter of 0, and how many there are before one that HTML or JSON reads as something else."""
+
+
+def lettered(numbers: list[Any]) -> list[Any] | str:
+    """Returns numbers as a text, if all are whole and small."""
+    if all(type(one) is int and 0 <= one < MOST_LETTERS for one in numbers):
+        return "".join(chr(FIRST_LETTER + one) for one in numbers)
+    return numbers
 
 
 def _number(known: dict[str, int], value: Any) -> int:
