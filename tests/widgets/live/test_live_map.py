@@ -25,7 +25,7 @@ from tests.helpers.marks import same
 from tests.widgets.playground.in_node import answered
 
 pytestmark = pytest.mark.slow
-MAPS = 40
+MAPS = 300
 LAB = PhaseTransitionLab
 ASK = """
 import fs from "node:fs";
