@@ -49,11 +49,6 @@ class Operation(NamedTuple):
         return [self.name, self.arguments, self.named, self.results]
 
     @property
-    def buffers(self) -> set[int]:
-        """The numbers of all buffers that it reads or writes."""
-        return {place["buffer"] for place in (*self.reads, *self.results)}
-
-    @property
     def written(self) -> set[int]:
         """The numbers of the buffers that it writes."""
         return {place["buffer"] for place in self.results}
@@ -61,7 +56,7 @@ class Operation(NamedTuple):
 
 ABOUT_MEMORY = ("layout", "device", "pin_memory", "memory_format", "non_blocking", "dtype")
 """Named arguments that say where numbers lie, not what they are; a place's buffer knows its dtype."""
-READS = ("aten._local_scalar_dense.default", "aten.nonzero.default", "aten.masked_select.default", "aten.equal.default")
+READS = ("_local_scalar_dense.default", "nonzero.default", "masked_select.default", "equal.default")
 """Operations after which the host knows a number, or whose results' sizes depend on one."""
 
 
@@ -84,6 +79,7 @@ def known() -> frozenset[str]:
     return frozenset(found)
 
 
+@cache
 def plain(name: str) -> str:
     """Returns the name of an operation without its overload, and without what says that it writes in place."""
     return re.sub(r"(?<=\w)_$", "", name.partition(".")[0])
@@ -166,7 +162,8 @@ class OperationRecorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if str(func) in READS:
+        name, writes = _about(func)
+        if name in READS:
             raise NotRecordedError(f"{func} reads a number, which a page has to decide anew{_where()}")
         reads: list[Place] = []
         arguments = self._argument(args, reads)
@@ -174,10 +171,8 @@ class OperationRecorder(TorchDispatchMode):
         given = {one.untyped_storage()._cdata for one in _tensors((args, tuple(kwargs.values())))}
         made = func(*args, **kwargs)
         results = list(_tensors(made))
-        writes = any(one.alias_info is not None and one.alias_info.is_write for one in func._schema.arguments)
         if writes or not all(one.untyped_storage()._cdata in given for one in results):  # else it is a view
             places = [self.place(one, result=one.untyped_storage()._cdata not in given) for one in results]
-            name = str(func).removeprefix("aten.")
             lacking = "" if plain(name) in known() else f"a page cannot do the operation {name}{_where()}"
             self._operations.append(Operation(name, arguments, named, places, reads, lacking))
         return made
@@ -195,6 +190,13 @@ class OperationRecorder(TorchDispatchMode):
         if value is None or isinstance(value, (bool, int, str)):
             return value
         raise NotRecordedError(f"an argument of an operation is {value!r}{_where()}")
+
+
+@cache
+def _about(operation: Any) -> tuple[str, bool]:
+    """Returns the name of one of torch's operations, and whether it writes in place."""
+    writes = any(one.alias_info is not None and one.alias_info.is_write for one in operation._schema.arguments)
+    return str(operation).removeprefix("aten."), writes
 
 
 def _where() -> str:

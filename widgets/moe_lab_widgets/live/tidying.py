@@ -58,12 +58,12 @@ def tidied(document: Document, recorder: OperationRecorder, whole: bool = False)
     lacking = [one.lacking for some in programs.values() for one in some if one.lacking]
     if lacking:
         raise NotRecordedError(lacking[0])
+    read, of_each = buffers_in(*results), {name: _all_buffers(some) for name, some in programs.items()}
     for name in [name for name in programs if kind_of(name) == "whole"]:
-        others = (one for other, some in programs.items() if other != name for one in some)
-        elsewhere = buffers_in(*results).union(*(one.buffers for one in others))
+        elsewhere = read.union(*(some for other, some in of_each.items() if other != name))
         if _alike(programs[name], programs[f"measure/{rest_of(name)}"], elsewhere):
-            del programs[name]
-    used = buffers_in(*results).union(*(one.buffers for some in programs.values() for one in some))
+            del programs[name], of_each[name]
+    used = read.union(*of_each.values())
     document["measured"] = {
         run: {name: place for name, place in some.items() if place["buffer"] in used}
         for run, some in document["measured"].items()
@@ -82,6 +82,10 @@ def tidied(document: Document, recorder: OperationRecorder, whole: bool = False)
         str(number): _constant(recorder.constants[old]) for old, number in numbers.items() if old in recorder.constants
     }
     return document
+
+
+def _all_buffers(operations: Sequence[Operation]) -> set[int]:
+    return {place["buffer"] for one in operations for place in (*one.reads, *one.results)}
 
 
 def of_choices(document: Document) -> list[Document]:
