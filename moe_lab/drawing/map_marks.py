@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from moe_lab.drawing.marks import Mark
+from moe_lab.drawing.marks import Mark, in_order
 from moe_lab.drawing.words import Number
 
 ENOUGH = 0.9
@@ -132,6 +133,12 @@ def numbers_of(rows: Tensor) -> Float[Tensor, " R"]:
     return torch.arange(1, len(rows) + 1, dtype=torch.float64)
 
 
+def rows_beside(rows: Tensor, most: int, first: int = 1) -> dict[str, Any]:
+    """Returns how `Scales` beside a map go on with its rows, of which there are at most so many."""
+    ticks = [torch.where(rows > row, float(first + row), torch.nan) for row in range(most)]
+    return {"y": (first - 0.5, rows + (first - 0.5)), "y_ticks": ticks, "bare": "y"}
+
+
 def enough_from(share: Float[Tensor, "R C"]) -> Float[Tensor, " R"]:
     """Computes the column from which on at least 90 % succeed, for every row.
 
@@ -148,9 +155,7 @@ def enough_from(share: Float[Tensor, "R C"]) -> Float[Tensor, " R"]:
 
 def quantile(values: Float[Tensor, "*axes T"], share: float) -> Float[Tensor, "*axes"]:
     """Computes a quantile of the trials that have a number, between two of them in proportion; NaN where none has."""
-    finite = values.isfinite()
-    count = finite.sum(-1, keepdim=True)
-    order = torch.where(finite, values, torch.inf).sort(-1).values
+    order, count = in_order(values)
     place = share * (count - 1).clamp(min=0).to(torch.float64)
     low = place.floor()
     high = torch.minimum(low + 1, (count - 1).clamp(min=0))

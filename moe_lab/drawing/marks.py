@@ -351,11 +351,16 @@ class Writing(Mark):
 # ---- arithmetic ----
 
 
-def middle(values: Float[Tensor, "*axes T"]) -> Float[Tensor, "*axes"]:
-    """Computes the median over the trials that have not diverged; NaN where none is left."""
+def in_order(values: Float[Tensor, "*axes T"]) -> tuple[Float[Tensor, "*axes T"], Tensor]:
+    """Returns the trials from the smallest to the largest, those that have diverged last, and how many have not."""
     finite = values.isfinite()
     count = finite.sum(-1, keepdim=True)
-    order = torch.where(finite, values, torch.inf).sort(-1).values
+    return torch.where(finite, values, torch.inf).sort(-1).values, count
+
+
+def middle(values: Float[Tensor, "*axes T"]) -> Float[Tensor, "*axes"]:
+    """Computes the median over the trials that have not diverged; NaN where none is left."""
+    order, count = in_order(values)
     low, high = (
         order.gather(-1, ((count + upper).clamp(min=0) // 2).clamp(max=values.shape[-1] - 1)) for upper in (-1, 0)
     )

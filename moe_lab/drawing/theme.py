@@ -41,6 +41,8 @@ RULE = "#C9CACE"
 """Thin lines that separate or guide."""
 BACKGROUND = "#DCDEE2"
 """Background patches: flat, no glyph."""
+HATCHED = ("#F1F0EC", "#DCDBD6")
+"""Where nothing has run yet, and the lines across it."""
 
 CLASSES = ("#0072B2", "#D55E00")
 """o1 and class +, o2 and class -."""

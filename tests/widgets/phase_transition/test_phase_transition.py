@@ -224,7 +224,7 @@ def test_quantiles_are_numpys() -> None:
 )
 def test_the_90_percent_line_never_lies_on_a_row_boundary(share: Any) -> None:
     x, y = (
-        np.array(part) for part in steps(enough_from(torch.tensor(share, dtype=torch.float64)).numpy(), 3, 468, 296)
+        np.array(part) for part in steps(enough_from(torch.tensor(share, dtype=torch.float64)).numpy(), 3, 468, 296, 0)
     )
     level = np.flatnonzero((np.diff(y) == 0) & (np.diff(x) != 0))
     assert len(level) > 0

@@ -43,7 +43,7 @@ def share_map(
     name_cells(ax, cells)
 
 
-def share_key(ax: Axes, away: float = 16) -> None:
+def share_key(ax: Axes, away: float) -> None:
     """Draws a key to the colours, some pixels to the right of Axes."""
     width = box_of(ax)[2]
     bar = ax.inset_axes(((width + away) / width, 0, 12 / width, 1))
@@ -167,7 +167,7 @@ def away(parts: int) -> list[float]:
 
 
 def steps(
-    enough: NDArray[np.float64], columns: int, wide: float, high: float, first: int = 0
+    enough: NDArray[np.float64], columns: int, wide: float, high: float, first: int
 ) -> tuple[list[float], list[float]]:
     """Returns the line from which on at least 90 % succeed, a little inside the grid points that it encloses.
 

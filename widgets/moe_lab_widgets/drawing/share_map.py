@@ -117,6 +117,7 @@ def hatched(wide: int, high: int, scale: float) -> Pixels:
     """Paints pale diagonal lines, where nothing has run."""
     row, column = np.indices((high, wide))
     period = max(round(7 * scale), 4)
-    pixels = np.broadcast_to(theme.rgba("#F1F0EC"), (high, wide, 4)).copy()
-    pixels[(row + column) % period < max(round(scale), 1)] = theme.rgba("#DCDBD6")
+    ground, lines = map(theme.rgba, theme.HATCHED)
+    pixels = np.broadcast_to(ground, (high, wide, 4)).copy()
+    pixels[(row + column) % period < max(round(scale), 1)] = lines
     return pixels

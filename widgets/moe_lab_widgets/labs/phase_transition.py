@@ -10,7 +10,7 @@ import torch
 from matplotlib.axes import Axes
 
 from moe_lab.drawing import theme
-from moe_lab.drawing.map_marks import Reaches, Shares, ShareTable, Track, enough_from, numbers_of
+from moe_lab.drawing.map_marks import Reaches, Shares, ShareTable, Track, enough_from, numbers_of, rows_beside
 from moe_lab.drawing.marks import Level, Mark, Scales, Writing
 from moe_lab.drawing.words import NOTHING, say
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, SeparateMoE
@@ -195,13 +195,6 @@ def at_l_star(now: MarkRecord, named: bool = False) -> list[Mark]:
     return [Level(torch.where(shown, star - 0.5, torch.nan), "bound", words=words)]
 
 
-def row_ticks(values: MarkValues) -> dict[str, Any]:
-    """Returns how the rows of the map go on in the panels beside it."""
-    rows = rows_of(values)
-    ticks = [torch.where(rows >= kept, float(kept), torch.nan) for kept in KEPT]
-    return {"y": (0.5, rows + 0.5), "y_ticks": ticks, "bare": "y"}
-
-
 # ---- panel 2: samples needed ----
 
 
@@ -210,7 +203,7 @@ def furnish_needed(values: MarkValues) -> list[list[Mark]]:
     more = f"N needed\n▷ more than {samples_of(values)[-1]}"
     about: dict[str, Any] = {"x_ticks": ticks, "x_name": more, "x_pad": 2, "x_reads": "N about", "log": "x"}
     grid = [Level(float(tick), "rule", upright=True) for tick in ticks]
-    return [[Scales((FEWEST, MOST), **about, **row_ticks(values)), *grid]]
+    return [[Scales((FEWEST, MOST), **about, **rows_beside(rows_of(values), len(KEPT))), *grid]]
 
 
 def draw_needed(now: MarkRecord) -> list[list[Mark]]:
@@ -243,7 +236,7 @@ def pinned_name(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 def furnish_coverage(values: MarkValues) -> list[list[Mark]]:
     about: dict[str, Any] = {"x_ticks": (0, 0.5, 1), "x_name": "coverage  (ink: 10–90 %)", "x_reads": "coverage"}
-    return [[Scales((0, 1), **about, percent="x", **row_ticks(values))]]
+    return [[Scales((0, 1), **about, percent="x", **rows_beside(rows_of(values), len(KEPT)))]]
 
 
 def draw_coverage(now: MarkRecord) -> list[list[Mark]]:

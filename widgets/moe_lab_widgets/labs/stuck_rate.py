@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from moe_lab.drawing import theme
-from moe_lab.drawing.map_marks import ENOUGH, Lying, Shares, ShareTable, enough_from
+from moe_lab.drawing.map_marks import ENOUGH, Lying, Shares, ShareTable, enough_from, rows_beside
 from moe_lab.drawing.marks import Mark, Scales, first_true
 from moe_lab.drawing.words import NOTHING, Words, either, say
 from moe_lab.recovery import MixtureTask
@@ -143,11 +143,8 @@ def _counted(words: str) -> Callable[[MarkValues], Words]:
 
 
 def furnish_stuck(values: MarkValues) -> list[list[Mark]]:
-    rows = rows_of(values)
-    ticks = [torch.where(rows > row, float(k), torch.nan) for row, k in enumerate(EXPERTS)]
-    low = EXPERTS[0] - 0.5
-    about: dict[str, Any] = {"y": (low, rows + low), "y_ticks": ticks, "bare": "y", "percent": "x"}
-    return [[Scales((0, 1), x_ticks=(0, 0.5, 1), x_name="share of starts, all n", **about)]]
+    rows = rows_beside(rows_of(values), len(EXPERTS), EXPERTS[0])
+    return [[Scales((0, 1), x_ticks=(0, 0.5, 1), x_name="share of starts, all n", percent="x", **rows)]]
 
 
 def draw_stuck(now: MarkRecord) -> list[list[Mark]]:

@@ -48,14 +48,7 @@ export function drawPanel(canvas, panel, furniture, marks, pinned, focus, scale)
       if (!drawn) throw new Error(`a page cannot draw ${one.mark}`);
       drawn.call(axes, one);
     }
-    for (const curve of pinned[place] ?? []) {
-      if (curve.mark === "Track") {
-        OF_MAPS.Track.call(axes, { ...curve, style: "other", name: "pinned", unsure: "pinned" });
-        continue;
-      }
-      const points = pointsOf(curve.x, (row) => median(rowOf(curve.y, row)), axes);
-      axes.inside(() => line(context, points, STYLES[curve.style].colour, 2.6, { dash: [2, 4] }));
-    }
+    for (const one of pinned[place] ?? []) PINNED[one.mark].call(axes, one);
   });
   return axes.spots.map(({ box, ...rest }) => ({
     ...rest,
@@ -83,6 +76,18 @@ function boxesOf({ margins: [left, right, top, bottom], rows, columns, gap }, wi
   }
   return boxes;
 }
+
+/** How the marks are drawn that are kept of another run.
+ * @type {Record<string, (this: AxesPen, one: any) => void>} */
+export const PINNED = {
+  Curves({ x, y, style }) {
+    const points = pointsOf(x, (row) => median(rowOf(y, row)), this);
+    this.inside(() => line(this.context, points, STYLES[style].colour, 2.6, { dash: [2, 4] }));
+  },
+  Track(one) {
+    OF_MAPS.Track.call(this, { ...one, style: "other", name: "pinned", unsure: "pinned" });
+  },
+};
 
 /** How each mark is drawn.
  * @type {Record<string, (this: AxesPen, one: any) => void>} */

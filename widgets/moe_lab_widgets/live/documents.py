@@ -99,7 +99,7 @@ def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, A
     choices = [{name: one for name, one in when.items() if not isinstance(one, tuple)} for when in whens]
     knobs = [Fitted(name, values) for name, values in page.numbers.items() if name not in still]
     if page.fills is not None:
-        return [_of_map(kind, page, page.fills, knobs, {**fixed, **choice}) for choice in choices]
+        return [_of_map(kind, page.fills, knobs, fixed, choice) for choice in choices]
     views = {knob.name: knob.choices for knob in kind.knobs if knob.view_only}
 
     def at(values: Mapping[str, Any]) -> Any:
@@ -111,12 +111,24 @@ def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, A
     return [{"recorded": one} for one in of_choices(template(at, knobs, fixed))]
 
 
-def _of_map(kind: Any, page: LivePage, fills: Fills, knobs: Sequence[Fitted], fixed: Mapping[str, Any]) -> Any:
+def _of_map(
+    kind: Any, fills: Fills, knobs: Sequence[Fitted], fixed: Mapping[str, Any], choice: Mapping[str, Any]
+) -> Any:
     """Records a training of a map, and the map's picture."""
-    (training,) = of_choices(template(lambda values: recorded_training(fills, values), knobs, {**fills.own, **fixed}))
-    sizes = [Fitted(name, values) for name, values in fills.numbers.items()]
+    start = {**fills.own, **fixed, **choice}
+    (training,) = of_choices(template(lambda values: recorded_training(fills, values), knobs, start))
+    return {"recorded": training, "picture": _picture(kind, tuple(choice.items()))}
+
+
+@cache
+def _picture(kind: Any, choice: tuple[tuple[str, Any], ...]) -> Any:
+    """Records a map's picture, which is the same for all values of numbers."""
+    page = page_of(kind)
+    assert page.fills is not None
+    sizes = [Fitted(name, values) for name, values in page.fills.numbers.items()]
+    fixed = {**defaults_of(kind), **page.fixed, **dict(choice)}
     (picture,) = of_choices(template(lambda values: recorded_map(kind, values), sizes, fixed))
-    return {"recorded": training, "picture": picture}
+    return picture
 
 
 def defaults_of(kind: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 /** The page of a recorded Lab: asks a session for the run that the knobs say, and shows what has come of it. */
 
-import { drawPanel } from "./canvas.js";
+import { PINNED, drawPanel } from "./canvas.js";
 import { Board, CALM, element, find, fromAddress, needed, openPage, toAddress, toPython } from "./controls.js";
 import { crewed } from "./map_crew.js";
 import { tablesOf } from "./numbers.js";
@@ -152,7 +152,7 @@ function paint() {
   const sentence = written(picture.sentence);
   const { total: steps } = view;
   find("caption").textContent = sentence;
-  find("at").textContent = [now.step, "of", steps, lab.unit].filter((one) => one !== "").join(" ");
+  find("at").textContent = `${now.step} of ${steps} ${lab.unit}`.trim();
   const expected = Math.ceil(((records.length - 1) * steps) / (last.step || 1));
   find("scrub").max = String(last.ended ? records.length - 1 : Math.max(records.length - 1, expected));
   find("scrub").value = String(shown);
@@ -260,7 +260,7 @@ function pin() {
   const { panels } = view.records[view.shown].pictures[pictureName()];
   view.pinned = view.pinned
     ? null
-    : panels.map((axes) => axes.map((marks) => marks.filter(({ mark }) => mark === "Curves" || mark === "Track")));
+    : panels.map((axes) => axes.map((marks) => marks.filter(({ mark }) => mark in PINNED)));
   find("pin").setAttribute("aria-pressed", String(Boolean(view.pinned)));
   draw();
 }

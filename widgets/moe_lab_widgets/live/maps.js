@@ -179,7 +179,8 @@ function drawCell(pen, middle, place, { count, share, before, running, trials })
 /** Draws pale diagonal lines, where nothing has run. @param {AxesPen} pen */
 function hatch(pen) {
   const { left, top, width, height } = pen.box;
-  pen.context.fillStyle = "#f1f0ec";
+  const [ground, lines] = THEME.hatched;
+  pen.context.fillStyle = ground;
   pen.context.fillRect(left, top, width, height);
   pen.inside(() => {
     for (let x = left; x < left + width + height; x += 7) {
@@ -189,7 +190,7 @@ function hatch(pen) {
           [x, top],
           [x - height, top + height],
         ],
-        "#dcdbd6",
+        lines,
         1,
       );
     }

@@ -77,6 +77,7 @@ export class AxesPen {
     this.box = box;
     this.scales = null;
     this.table = null;
+    this.map = null;
   }
 
   /** A place along x in pixels. @param {number} value */

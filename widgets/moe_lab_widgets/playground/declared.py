@@ -203,6 +203,7 @@ def colours() -> dict[str, Any]:
         "muted": theme.MUTED,
         "rule": theme.RULE,
         "background": theme.BACKGROUND,
+        "hatched": theme.HATCHED,
         "classes": theme.CLASSES,
         "pale": theme.CLASSES_PALE,
         "tint": theme.CLASSES_TINT,
