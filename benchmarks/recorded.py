@@ -17,6 +17,7 @@ import moe_lab_widgets
 from benchmarks.measure import Result
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab_widgets.live import documents, page
+from moe_lab_widgets.playground.declared import defaults_of
 
 ASK = """
 import fs from "node:fs";
@@ -57,7 +58,7 @@ def run(tiny: bool = False) -> list[Result]:
 
 def compared(node: str, kind: Any, steps: int) -> tuple[float, float]:
     """Returns how many times as long as in torch a step takes in node, and milliseconds to the first picture there."""
-    values = documents.defaults_of(kind)
+    values = defaults_of(kind)
     document = json.loads(documents.document(kind))
     with tempfile.TemporaryDirectory() as folder:
         page.modules().written(Path(folder), "run", "template")

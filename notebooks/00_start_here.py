@@ -142,7 +142,7 @@ prediction.seen(outcome, f"The mixture is right in {ours:.0f} % of the new sampl
 # | the slider beside them | moves through the run by hand; <kbd>Play</kbd> then goes on from there |
 # | <kbd>speed</kbd> | slow enough to follow, or as fast as it trains |
 # | <kbd>Pin</kbd> | keeps the present curves in the picture, to compare with the next run |
-# | <kbd>story</kbd> | a prepared setting, with a sentence on what to see |
+# | <kbd>goal</kbd> | a task to solve with the sliders; below the tasks, prepared settings that show something |
 # | <kbd>seed</kbd> | other random numbers, the same experiment |
 # | <kbd>Copy as code</kbd> | the Python that makes this run without the Lab |
 # | <kbd>Save picture</kbd>, <kbd>Save data</kbd>, <kbd>Save page</kbd> | a PNG; everything recorded; a page that plays the run without a kernel |

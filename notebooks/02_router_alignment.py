@@ -117,8 +117,10 @@ synthetic
 # *What to see.* The tile with one bar is $o_1$, with two bars $o_2$. Striped tiles are distractors: the stripes
 # lean to the side that they imitate. Flat tiles are background. A well-trained router keeps its pattern and, because they
 # look alike, some distractors of the same side. Raise <kbd>noise added to every patch</kbd> to 1.5 and watch both accuracies
-# fall. Set <kbd>distractors per sample (l\* − 1)</kbd> to 0 and see the CNN catch up. The menu <kbd>story</kbd> has more,
-# each with a sentence on what to look for.
+# fall. Set <kbd>distractors per sample (l\* − 1)</kbd> to 0 and see the CNN catch up.
+#
+# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
+# reached one, and asks you why. A wrong answer gets a reason, too.
 
 # %% [markdown]
 # ## What happened and why

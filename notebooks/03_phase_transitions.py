@@ -119,8 +119,9 @@ lab
 # With 20 trainings per cell, a share of 90 % has a standard error of about 7 points. So read the border, not a single
 # cell. <kbd>k · experts</kbd> is grey: separate training has one expert for each class, two here.
 #
-# Choose other settings in <kbd>story</kbd>: *l\* = 5: the cliff moves*, *noise*, *handwritten digits*, and *joint
-# training*, where routers and experts learn together and $l^*$ hardly matters.
+# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
+# reached one, and asks you why. A wrong answer gets a reason, too.
+# Below the tasks there are settings to look at: *noise*, *look-alike classes*, *handwritten digits*.
 
 # %% [markdown]
 # The column of the map at $N=200$ can be computed in code, with the settings of the Lab:

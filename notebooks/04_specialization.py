@@ -141,15 +141,13 @@ lab
 # the cubic mixture (black). For a linear mixture on the same samples (grey, dashed) it stays high. **3:** Both mixtures
 # are right in more than 95 % of the test samples all the same.
 #
-# Try the following:
+# Move the time slider below the picture back to the start. Experts learn signals first, and the router sorts the clusters
+# afterwards.
 #
-# 1. Move the time slider below the picture back to the start. Experts learn signals first, and the router
-#    sorts the clusters afterwards.
-# 2. Set <kbd>M · experts</kbd> to 4, so that each expert must find a cluster of its own, and count the trials that
-#    succeed. Then set it to 2.
-# 3. Set <kbd>η_r · router's learning rate</kbd> to 0, and see how much of the mixture's accuracy is left.
-# 4. In <kbd>story</kbd> choose *Late collapse (σ_p = 2, γ up to 3, 800 steps)*. The steps of the experts never become
-#    shorter. Find the step at which you would have stopped.
+# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
+# reached one, and asks you why. A wrong answer gets a reason, too.
+# Then choose *Late collapse (σ_p = 2, γ up to 3, 800 steps)* in the same menu, and find the step at which you would have
+# stopped.
 
 # %% [markdown]
 # In code, with four trials each, and with ReLU experts as a third kind:

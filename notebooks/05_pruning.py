@@ -130,15 +130,12 @@ lab
 # that you chose; experts that are pruned turn grey. **2:** Accuracy against $\rho$, the share of experts pruned. The chosen
 # rule is black, the others are grey. **3:** What is left of accuracy, memory and FLOPs (operations).
 #
-# Try, and write down what you see:
+# Move <kbd>ρ · share of experts pruned</kbd> to 0.9. How many experts are left? Then go through the rules in
+# <kbd>prune by</kbd>. Nothing is trained again. Set <kbd>l · picks per expert (or per token)</kbd> to 1. What does the Lab
+# say, and why?
 #
-# 1. Move <kbd>ρ · share of experts pruned</kbd> to 0.9. How many experts are left? Then go through the rules in
-#    <kbd>prune by</kbd>. Nothing is trained again.
-# 2. Prune by *router norm*. Then lower <kbd>norm of unimportant routers</kbd> (under <kbd>More settings</kbd>) to 1. Why
-#    does this rule work now?
-# 3. Choose a rule that fails and tick <kbd>fine-tune what is left</kbd>. Does it help? Compare with *Fine-tuning rescues*
-#    in <kbd>story</kbd>, where training had stopped too early.
-# 4. Set <kbd>l · picks per expert (or per token)</kbd> to 1. What does the Lab say, and why?
+# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
+# reached one, and asks you why. A wrong answer gets a reason, too.
 #
 # ## What it costs
 #
@@ -232,7 +229,7 @@ pd.DataFrame(norms)
 # %% [markdown]
 # ### What fine-tuning can repair
 #
-# Fine-tuning completes what has begun. In the story *Fine-tuning rescues* the important experts are still there, and learn
+# Fine-tuning completes what has begun. Where training has stopped early, as in the Lab's second task, the important experts are still there, and learn
 # their patterns to the end. A layer without them gains nothing, because no router that is left chooses $o_1$ or $o_2$.
 # **What was thrown away does not come back.**
 #

@@ -127,14 +127,13 @@ lab
 # regressors are found. With $k=8$ the tiles of joint EM are pale all over: each of its experts is a mix of several true
 # ones. **2:** The error of joint EM hardly falls any more. **3:** The stages of the spectral method.
 #
-# Try the following:
+# Move the time slider through the power iterations, and count how many a regressor takes.
 #
-# 1. Move the time slider through the power iterations, and count how many a regressor takes.
-# 2. Set <kbd>k · experts</kbd> to 6, then to 4. See where joint EM catches up.
-# 3. Set $k$ back to 8, and <kbd>T₃ · third moment of</kbd> (under <kbd>More settings</kbd>) to *y*, which mixes experts
-#    and router. EM cannot repair this start: over six seeds all regressors are found in 1 of 18 trials, with *P3(y)* in
-#    16. At $k=4$ the power iterations fail as well (panel 3), but EM repairs it, in 18 of 18.
-# 4. Set <kbd>n · training samples</kbd> to 2000, and compare how much each method loses.
+# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
+# reached one, and asks you why. A wrong answer gets a reason, too.
+#
+# Over six seeds the start from the moments of $y$ finds all regressors in 1 of 18 trials at $k=8$, that from $P_3(y)$ in
+# 16. At $k=4$ the power iterations on $y$ fail as well (panel 3), but EM repairs it, in 18 of 18.
 
 # %% [markdown]
 # ## What happened and why

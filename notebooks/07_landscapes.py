@@ -125,15 +125,11 @@ lab
 # rewards a row that lies along one regressor, $\lambda$ keeps rows from vanishing, and $\delta$ pulls all numbers
 # towards 0.
 #
-# Try the following:
+# Go through the values of <kbd>trial on show</kbd> (under <kbd>More settings</kbd>). Look for what the trials have in common
+# in which $\ell_2$ gets stuck.
 #
-# 1. Go through the values of <kbd>trial on show</kbd> (under <kbd>More settings</kbd>). Look for what the trials have
-#    in common in which $\ell_2$ gets stuck.
-# 2. Set <kbd>δ · pull towards 0</kbd> to .05, and see whether $L_4$ still finds the regressors. Then set it to 4.
-# 3. Set <kbd>B · samples per batch</kbd> (under <kbd>More settings</kbd>) to 64. The regressors are still found. See
-#    how much larger the error is.
-# 4. Set <kbd>k · experts</kbd> to 3 and <kbd>λ · penalty of 2nd moments</kbd> to 2. See which of the two losses still
-#    finds all regressors.
+# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
+# reached one, and asks you why. A wrong answer gets a reason, too.
 #
 # ## Two losses, six starts
 

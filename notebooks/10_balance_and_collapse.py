@@ -149,15 +149,8 @@ lab
 # the same samples. **2:** Which expert receives which cluster. **3:** The accuracy, and a table of all five mixtures. Without
 # balancing the load is that of 1.3 experts.
 #
-# Try the following:
-#
-# 1. Set <kbd>compared with no balancing</kbd> to *z-loss*, then to *bias*. Compare their loads with those of the Switch
-#    loss and the importance loss.
-# 2. Set <kbd>λ · strength of balancing</kbd> to .001, then to 1. See which cure works at which strength.
-# 3. Set <kbd>h₀ · lead of expert 1</kbd> to 0, and see whether there is anything left to cure. Then set
-#    <kbd>σ · experts' activation</kbd> (under <kbd>More settings</kbd>) to *cubic*.
-# 4. Keep cubic experts without a lead. Set <kbd>ρ · size ratio of clusters</kbd> (under <kbd>More settings</kbd>) to 3
-#    and <kbd>M · experts</kbd> to 4. See which row of the table is best now.
+# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
+# reached one, and asks you why. A wrong answer gets a reason, too.
 
 # %% [markdown]
 # ## What happened and why

@@ -133,14 +133,8 @@ lab
 # experts are asked nearly all the time and turn most patches away. The others are idle. **3:** The accuracy of this
 # routing (black) and of four others that have as many places (grey).
 #
-# Try the following:
-#
-# 1. Set <kbd>who gets a place first</kbd> to *highest score (priority)*. As many patches are lost as before. See which ones are lost now.
-# 2. Move <kbd>c · places per patch</kbd> down to 0.5, then up to 3. See for which of the five routings the number of
-#    places matters.
-# 3. Set <kbd>gates</kbd> to *softmax after*. The routers stop learning, so the crosses no longer change during
-#    training.
-# 4. Set <kbd>who chooses</kbd> to *experts*, then to *nobody (soft)*. See what soft MoE does with $o$.
+# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
+# reached one, and asks you why. A wrong answer gets a reason, too.
 
 # %% [markdown]
 # ## What happened and why

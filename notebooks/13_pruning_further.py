@@ -251,13 +251,14 @@ lab = PruningLab(seed=SEED)
 lab
 
 # %% [markdown]
-# *What to see.* The panels are those of notebook 05. Choose in <kbd>story</kbd>, one after the other:
+# *What to see.* The panels are those of notebook 05. Choose in <kbd>goal</kbd>, one after the other:
 #
 # - *Pre-trained branches*. Set <kbd>prune by</kbd> to *difference*. Whose bars are long in the lower row?
 # - *A random start, and the assumption fails*. Which class has no large router?
 # - *Fine-tuning rescues under the true hinge*. Untick <kbd>fine-tune what is left</kbd> and move
 #   <kbd>ρ · share of experts pruned</kbd>. Where is the accuracy lowest?
-# - *Tokens choose*, then *Pruning heals*. What falls less than in expert choice, memory or FLOPs? Why?
+# - The third task, *Raise the accuracy of the worst trial by pruning*: tokens choose there. What falls less than in expert
+#   choice, memory or FLOPs? Why?
 #
 # ## Exercise
 #

@@ -77,6 +77,16 @@ if "google.colab" in sys.modules:
 # Instructors will find talking points, misconceptions, questions and timing in the
 # [instructor's guide](instructors_guide.md).
 
+# %% [markdown]
+# ## How far you are
+#
+# Every Lab has tasks in its menu <kbd>goal</kbd>. Those that you have solved on this machine are kept:
+
+# %% tags=["varies"]
+from moe_lab_widgets import goals
+
+goals()
+
 # %%
 from IPython.display import HTML
 

@@ -115,10 +115,10 @@ def test_the_impossible_is_not_offered_or_explained(opened: Opened, of: LabOnPag
 def test_stories_and_pins(opened: Opened, of: LabOnPage) -> None:
     page = opened(of.name, **of.small)
     name, words = of.story
-    page.choose("story", name)
+    page.choose("goal", name)
     told = next(story.what_to_see for story in of.lab.stories if story.name == name)
-    page.until(lambda: page.page.get_by_text(told[:40]).count() == 1, "the story does not say what to see")
     page.until(lambda: words in page.text("caption"), "the story does not run", 90)
+    page.until(lambda: page.page.get_by_text(told[:40]).count() == 1, "the story does not say what to see", 60)
     before = page.pixels()
     if page.button("Pin").count():
         page.button("Pin").click()
@@ -170,7 +170,7 @@ def test_twenty_random_moves_do_not_break_it(opened: Opened, of: LabOnPage) -> N
             page.press(label, key, int(random.integers(1, 4)))
         page.page.wait_for_timeout(float(random.choice([0, 5, 60])))
     name, words = of.rescue
-    page.choose("story", name)
+    page.choose("goal", name)
     page.until(lambda: page.text("alert") == "" and words in page.text("caption"), "the Lab is dead", 90)
     before = page.pixels()
     page.press(of.moved, "ArrowRight")

@@ -12,6 +12,7 @@ from playwright.sync_api import Page, expect
 from moe_lab_widgets import SpecializationLab
 from moe_lab_widgets.live import documents
 from moe_lab_widgets.live.page import page as live_page
+from moe_lab_widgets.playground.declared import defaults_of
 from tests.browser.pages import Open, pages_of, words, written
 from tests.widgets.labs import FAST, done
 
@@ -116,14 +117,34 @@ def test_a_pointer_reads_a_cell_and_numbers_stand_in_tables(show: Open) -> None:
 
 def test_a_story_is_told_when_its_run_has_ended(show: Open) -> None:
     page = show(calm=True)
-    page.select_option("#story", index=2)
+    page.select_option("#menu", label=SpecializationLab.stories[1].name)
     expect(page.locator("#question")).to_be_visible()
     assert words(page, "see") == ""
     story = SpecializationLab.stories[1]
-    assert page.locator("#story option:checked").text_content() == story.name
+    assert page.locator("#menu option:checked").text_content() == story.name
     defaults = {"seed": 0, **{knob.name: knob.default for knob in SpecializationLab.knobs}}
     for name, value in story.values.items():
         assert f"{name}={value}" in page.evaluate("location.hash") or value == defaults[name]
+
+
+def test_a_goal_is_sought_with_sliders_seen_by_the_page_and_asked_about(show: Open) -> None:
+    goal = SpecializationLab.declaration.goals[0]
+    page = show(calm=True)
+    assert words(page, "goals") == f"goals 0 of {len(SpecializationLab.declaration.goals)}"
+    page.select_option("#menu", label=goal.asks)
+    expect(page.locator("#sought")).to_contain_text(goal.asks)
+    expect(page.locator("#question")).to_be_hidden()
+    page.locator("#knob-experts").evaluate(
+        "(slider) => { slider.value = '2'; slider.dispatchEvent(new Event('input')); }"
+    )
+    expect(page.locator("#sought")).to_contain_text(goal.why.asks, timeout=60_000)
+    wrong = next(answer for answer in goal.why.offered if answer != goal.why.right)
+    page.get_by_role("button", name=wrong, exact=True).click()
+    expect(page.locator("#sought")).to_contain_text(goal.why.answers[wrong])
+    assert page.get_by_role("button", name=wrong, exact=True).is_disabled()
+    page.get_by_role("button", name=goal.why.right, exact=True).click()
+    assert words(page, "sought").endswith(goal.seen) and words(page, "goals").startswith("goals 1 of ")
+    assert page.locator("#menu option:checked").text_content() == f"✓ {goal.asks}"
 
 
 def test_an_exported_page_begins_with_the_labs_values(browser: object, tmp_path: Path) -> None:
@@ -133,7 +154,7 @@ def test_an_exported_page_begins_with_the_labs_values(browser: object, tmp_path:
     finally:
         lab.close()
     with pytest.raises(ValueError, match=r"the values that it begins with: Other activations need Python\."):
-        live_page(LAB, values={**documents.defaults_of(SpecializationLab), "activation": "tanh"})
+        live_page(LAB, values={**defaults_of(SpecializationLab), "activation": "tanh"})
     with pages_of(browser, LAB, path, SECONDS) as opened:
         page = opened()
         assert page.evaluate("location.hash") == f"#lab={LAB}&experts=5&seed=4"

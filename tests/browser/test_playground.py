@@ -256,16 +256,16 @@ def test_a_prediction_starts_the_run_and_is_judged_at_its_end(show: Open, answer
 
 def test_a_story_asks_first_and_tells_what_to_see_at_its_end(show: Open) -> None:
     page = show(calm=True, **SMALL)
-    story = next(one for one in RouterAlignmentLab.stories if "l = 1" in one.name)
-    page.select_option("#story", label=story.name)
+    story = RouterAlignmentLab.stories[0]
+    page.select_option("#menu", label=story.name)
     expect(page.locator("#question")).to_be_visible()
-    assert words(page, "see") == "" and "patches_per_expert=1&" in page.url
+    assert words(page, "see") == "" and "source=synthetic" in page.url
     page.click("#play")
     ended(page)
     assert words(page, "see") == story.what_to_see
     slider(page, "patches_per_expert").focus()
     page.keyboard.press("ArrowRight")
-    assert page.locator("#story option:checked").text_content() == "(my own settings)"
+    assert page.locator("#menu option:checked").text_content() == "(my own settings)"
 
 
 def test_without_workers_the_page_itself_trains(show: Open) -> None:

@@ -175,7 +175,7 @@ def test_a_moved_slider_begins_another_map_with_the_one_before_behind_it(show: O
     page.click("#play")
     red, green, *_ = page.evaluate(corner)
     assert green > red, "the map before is not behind this one"
-    assert page.locator("#story option:checked").text_content() == "(my own settings)"
+    assert page.locator("#menu option:checked").text_content() == "(my own settings)"
     page.click("#play")
     assert "l* = 3" in words(ended(page), "caption")
 

@@ -110,7 +110,7 @@ def test_all_of_a_lab_is_on_one_screen_and_can_be_used_by_everybody(
 ) -> None:
     page = opened(of.name, **of.small)
     page.wait_for_end()
-    page.choose("story", max(of.lab.stories, key=lambda story: len(story.what_to_see)).name)
+    page.choose("goal", max(of.lab.stories, key=lambda story: len(story.what_to_see)).name)
     for screen in (LAPTOP, LAPTOP_FILES, NARROW, ZOOMED):
         window(screen)
         assert page.page.evaluate(FAULTS, screen.whole) == [], screen

@@ -8,6 +8,7 @@ import numpy as np
 
 from moe_lab.drawing.marks import Mark, parts_of
 from moe_lab.drawing.words import Words
+from moe_lab_widgets.live.pictures import goals_in_page
 
 
 def numbers(value: Any) -> np.ndarray:
@@ -46,3 +47,12 @@ def same(page: Any, mine: Any, where: str) -> None:
         assert page == mine, where
     else:
         close([page], [mine], where)
+
+
+def same_goals(kind: Any, picture: Any, now: Any, where: str) -> None:
+    """Asserts that a page judges the goals of a Lab as the Lab does."""
+    goals = goals_in_page(kind)
+    assert len(picture["goals"]) == len(goals)
+    for told, goal in zip(picture["goals"], goals, strict=True):
+        same(told["reached"], goal.reached(now), f"{goal.asks} {where}")
+        same(told["so_far"], goal.so_far(now), f"{goal.asks} {where}")

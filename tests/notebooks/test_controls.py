@@ -43,7 +43,7 @@ def labels(name: str) -> tuple[frozenset[str], frozenset[str]]:
     values = {"seed": 0, **{knob.name: knob.default for knob in knobs}}
     picture = Picture(())
     screen = Screen(picture)
-    controls = Controls(w.VBox(), kind.title, knobs, values, kind.stories, screen.box)
+    controls = Controls(w.VBox(), kind.title, knobs, values, kind.declaration.goals, kind.stories, screen.box)
     found = set(shown(controls.box))
     controls.show_playing(False)
     found |= set(shown(controls.box))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from moe_lab.registry import NOTEBOOKS
-from moe_lab_widgets import PhaseTransitionLab
+from moe_lab_widgets import BalanceLab, PhaseTransitionLab
 from tests.notebooks.test_notebooks import checked
 from tests.solutions.every import MODULES
 from tools import guide
@@ -56,10 +56,10 @@ def test_every_story_is_written_out_once_as_its_lab_tells_it():
 
 
 def test_stamping_mends_an_old_story_and_keeps_the_rest():
-    old = "1. What now?\n   <!-- story: Tokens choose -->\n   > an older text\n   > of two lines\n\nThe rest.\n"
+    old = "1. What now?\n   <!-- story: Pre-trained branches -->\n   > an older text\n   > of two lines\n\nThe rest.\n"
     new = guide.stamped(old)
     assert "older" not in new and new.startswith("1. What now?\n") and new.endswith("\n\nThe rest.\n")
-    assert "   > Story “Tokens choose” (routing = token-choice, top = 2," in new
+    assert "   > Story “Pre-trained branches” (start = pre-trained," in new
     assert guide.stamped(new) == new
     assert not [line for line in new.splitlines() if re.match(r" *> *%", line) or len(line) > 120]
 
@@ -71,6 +71,16 @@ def test_stories_without_a_question_are_told_too():
     others = new.split("<!-- other stories: PhaseTransitionLab -->\n")[1]
     assert re.findall("Story “(.+?)”", others) == titles[-2:]
     assert others.endswith("\n\nThe rest.\n") and guide.stamped(new) == new
+
+
+def test_goals_stand_with_a_solution_and_the_answer():
+    new = guide.stamped("<!-- goals: BalanceLab -->\n\nThe rest.\n")
+    flat = " ".join(re.sub(r"^ *> ?", "", new, flags=re.M).split())
+    for number, goal in enumerate(BalanceLab.declaration.goals, start=1):
+        assert (
+            f"Goal {number}: {goal.asks}" in flat and f"*{goal.why.right}.* {goal.why.answers[goal.why.right]}" in flat
+        )
+    assert guide.stamped(new) == new and new.endswith("\n\nThe rest.\n")
 
 
 def test_an_unknown_story_or_lab_is_a_sentence():

@@ -47,9 +47,9 @@ def _lab(name: str) -> str:
     return max((lab for lab in LABS if module == lab or module.startswith(f"{lab}_")), key=len, default="")
 
 
-def test_every_lab_is_a_file_with_its_stories_beside_it() -> None:
+def test_every_lab_is_a_file_with_its_goals_and_stories_beside_it() -> None:
     modules = {name.partition(".labs.")[2] for name in FILES if ".labs." in name}
-    assert {*LABS, *(f"{lab}_stories" for lab in LABS)} <= modules
+    assert {*LABS, *(f"{lab}_{own}" for lab in LABS for own in ("goals", "stories"))} <= modules
     assert all(_lab(f"moe_lab_widgets.labs.{module}") for module in modules), "a file of no Lab"
 
 

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from moe_lab_widgets.by_hand.table import RoutingTable
     from moe_lab_widgets.drawing.panel import Panel
     from moe_lab_widgets.drawing.picture import Picture
+    from moe_lab_widgets.engine.goal import Goal, Why
     from moe_lab_widgets.engine.knobs import LabKnob, config_from, offer
     from moe_lab_widgets.engine.lab import Lab
     from moe_lab_widgets.engine.make import lab, slider
+    from moe_lab_widgets.engine.progress import goals
     from moe_lab_widgets.engine.record import Record
     from moe_lab_widgets.engine.story import Story
     from moe_lab_widgets.playing import play
@@ -26,6 +28,9 @@ _HOMES = {
     "Record": "engine.record",
     "Panel": "drawing.panel",
     "Story": "engine.story",
+    "Goal": "engine.goal",
+    "Why": "engine.goal",
+    "goals": "engine.progress",
     "LabKnob": "engine.knobs",
     "offer": "engine.knobs",
     "config_from": "engine.knobs",
@@ -37,6 +42,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Goal",
     "Lab",
     "LabKnob",
     "Panel",
@@ -44,7 +50,9 @@ __all__ = [
     "Record",
     "RoutingTable",
     "Story",
+    "Why",
     "config_from",
+    "goals",
     "lab",
     "offer",
     "play",

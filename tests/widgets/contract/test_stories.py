@@ -11,21 +11,21 @@ from tests.widgets.labs import Make, move, shown
 def test_every_story_sets_its_knobs_begins_and_says_what_to_see(case: Case, make: Make) -> None:
     lab = make(**case.defaults, playing=False)
     for story in case.kind.stories:
-        lab.controls.story.value = story.name
+        lab.controls.menu.value = story.name
         shown(lab)
         assert lab.error is None and len(lab.records) == 1
         assert lab.values == {**case.defaults, **story.values}
         assert lab.code(lab.values) in html.unescape(lab.controls.code.value)
-        assert story.what_to_see in html.unescape(lab.controls.see.value)
+        assert lab.controls.see.value == "", "what there is to see is said at the end"
     move(lab, "seed", 7)
     assert lab.controls.see.value == ""
-    assert lab.controls.story.value == "(my own settings)" and shown(lab).values["seed"] == 7
+    assert lab.controls.menu.value == "(my own settings)" and shown(lab).values["seed"] == 7
 
 
 def test_stories_differ_and_their_values_stand_on_the_sliders(case: Case) -> None:
     knobs = {knob.name: knob for knob in case.kind.knobs}
     names = [story.name for story in case.kind.stories]
-    assert len(names) == len(set(names)) >= 5
+    assert 3 <= len(names) == len(set(names)) <= 4
     for story in case.kind.stories:
         assert story.what_to_see.endswith(".") and len(story.what_to_see) <= 240, "two lines on a laptop"
         for name, value in story.values.items():

@@ -49,7 +49,7 @@ def test_routers_align_on_mnist_and_its_images_are_shown(folder: Path) -> None:
         assert shares.max() == pytest.approx(1, abs=1e-5), "a patch is one of the images, at unit norm"
         lab.set(source="digits", noise=0.5, samples=40)
         assert lab.wait(60) and lab.finished and not lab.controls.knobs["noise"].disabled
-        lab.controls.story.value = lab.stories[1].name
+        lab.controls.menu.value = lab.stories[1].name
         assert lab.values["source"] == "synthetic", "stories keep their own data"
     finally:
         lab.close()

@@ -80,12 +80,12 @@ def test_two_hundred_moves_of_a_page_beside_a_cell_that_moves_the_lab() -> None:
             send(controls.knobs["samples"], value=draws.randrange(20, 200, 20))
             if move % 10 == 0:
                 send(controls.pin, value=move % 20 == 0)
-                send(controls.story, index=draws.randrange(3))
+                send(controls.menu, index=draws.randrange(3))
             if move % 7 == 0:
                 tell(controls.play if move % 2 else controls.reset, event="click")
             if move % 20 == 0:
                 time.sleep(0.02)
-        send(controls.story, index=0)
+        send(controls.menu, index=0)
         send(controls.knobs["gap"], value=1.7)
 
     thread, wrong = elsewhere(page)

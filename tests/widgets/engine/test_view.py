@@ -130,9 +130,9 @@ def test_every_other_knob_starts_the_run_again_with_the_view_that_is_on(make: Ma
 def test_a_story_that_changes_views_alone_trains_nothing(make: Make) -> None:
     lab = _done(make(epochs=40))
     begun = len(lab.begun)
-    lab.controls.story.value = "Near"
+    lab.controls.menu.value = "Near"
     assert len(_done(lab).begun) == begun and _zoom(lab) == 9
-    lab.controls.story.value = "Apart"
+    lab.controls.menu.value = "Apart"
     assert len(_done(lab).begun) == begun + 1 and _zoom(lab) == 1
 
 

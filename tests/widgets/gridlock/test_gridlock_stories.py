@@ -25,18 +25,10 @@ DEFAULTS: dict[str, Any] = {knob.name: knob.default for knob in gridlock.KNOBS} 
 # (spectral + EM, joint EM, from the truth; None where it says nothing), and how many of 3 trials (found everything,
 # stuck, still falling) with each method.
 SAID: dict[str, tuple[str | None, tuple[str | None, ...], tuple[int, int, int], tuple[int, int, int]]] = {
-    "Joint EM stuck at k = 8": ("0.83", ("0.94", "5.1", None), (3, 0, 0), (0, 2, 1)),
     EASY: (None, ("0.32", None, None), (3, 0, 0), (3, 0, 0)),
-    "The gate hides the experts": ("0.34", ("4.8", "5.1", None), (0, 0, 3), (0, 2, 1)),
-    "A poor start forgiven (k = 4)": ("0.54", ("0.33", "0.33", None), (3, 0, 0), (3, 0, 0)),
     "Mixture inputs (p = .3)": (None, ("0.75", "5.4", None), (3, 0, 0), (0, 3, 0)),
-    "ReLU needs more samples (n = 2000)": ("0.87", (None, None, None), (3, 0, 0), (3, 0, 0)),
-    "ReLU with four times as many (n = 8000)": ("0.97", ("0.10", None, None), (3, 0, 0), (3, 0, 0)),
     "Printed against derived ReLU": ("0.96", (None, None, None), (3, 0, 0), (3, 0, 0)),
-    "ReLU, k = 6: joint EM wins": ("0.40", ("3.4", "0.53", None), (1, 0, 2), (3, 0, 0)),
     "Oblique regressors": ("0.25", ("3.5", "5.5", None), (1, 0, 2), (0, 3, 0)),
-    "Too few samples (n = 2000)": ("0.25", ("5.0", "6.1", "1.5"), (0, 3, 0), (0, 3, 0)),
-    "Sigmoid drowns in noise (σ = .5)": (None, ("2.7", "3.2", None), (0, 1, 2), (0, 3, 0)),
 }
 
 
@@ -107,11 +99,6 @@ def test_where_both_succeed_the_better_start_saves_iterations() -> None:
 
 @pytest.mark.slow
 def test_what_is_said_of_relu_beside_the_identity() -> None:
-    few = "ReLU needs more samples (n = 2000)"
-    linear = _last(few, activation="identity", iterations=20)
-    assert float(np.median(_start_fit(linear))) == pytest.approx(0.98, abs=0.006)
-    ends = [np.median(_last(name).of("spectral")["error"]) for name in (few, "ReLU with four times as many (n = 8000)")]
-    assert ends == pytest.approx([0.17, 0.10], abs=0.006)
     strengths = [transforms(g, 0.1).p3.strength for g in ("identity", "relu")]
     assert strengths[0] / strengths[1] == pytest.approx(16, abs=0.5)
 

@@ -21,14 +21,10 @@ from tests.widgets.labs import bare
 DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
 SAID: dict[str, tuple[Any, ...]] = {
     # for L4 and l2: (found, stuck, still falling), and the medians that the sentence names
-    "The right weights (μ = .01, λ = 1, δ = 1)": ((5, 0, 0), (3, 2, 0), "0.00036", None),
     "ℓ₂ gets stuck": ((5, 0, 0), (0, 5, 0), "0.00022", "0.55"),
-    "δ too small": ((0, 5, 0), (3, 2, 0), "0.10", None),
-    "δ too large": ((0, 5, 0), (3, 2, 0), "0.45", None),
     "Small batches (B = 64)": ((5, 0, 0), (3, 1, 1), "0.0020", None),
     "Small batches, small steps (figure 4)": ((0, 1, 4), (5, 0, 0), "0.14", None),
     "Gates that are not orthogonal": ((5, 0, 0), (3, 2, 0), "0.00038", None),
-    "Three experts": ((5, 0, 0), (0, 4, 1), "0.00093", "0.59"),
 }
 
 

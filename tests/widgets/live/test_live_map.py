@@ -20,8 +20,8 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import phase_transition as of
 from moe_lab_widgets.live import documents, page
-from moe_lab_widgets.playground.declared import complete
-from tests.helpers.marks import same
+from moe_lab_widgets.playground.declared import complete, defaults_of
+from tests.helpers.marks import same, same_goals
 from tests.widgets.playground.in_node import answered
 
 pytestmark = pytest.mark.slow
@@ -68,7 +68,7 @@ SETTINGS = [
 def test_trainings_are_the_librarys(own: dict[str, Any], tmp_path: Path) -> None:
     """All l on two values of N, two trials each: accuracy and coverage of every training."""
     seed = secrets.randbelow(2**53)
-    values = {**documents.defaults_of(LAB), **own, "seed": seed, "trials": 2}
+    values = {**defaults_of(LAB), **own, "seed": seed, "trials": 2}
     (begun,) = heard([{"type": "begin", "id": 1, "values": values}], tmp_path)
     fills, (kept, samples) = begun["fills"], of.grid_of(values)
     assert fills["columns"] == list(samples) and fills["rows"] == len(kept) and begun["trials"] == 2
@@ -154,6 +154,7 @@ def test_a_map_is_drawn_and_told_as_in_python(tmp_path: Path) -> None:
             same(picture["panels"][place], list(panel.marks.draw(now)), f"{panel.title}, {about}")
         same(picture["sentence"], LAB.declaration.caption.words(now), about)
         same(picture["trouble"], LAB.declaration.trouble.words(now), about)
+        same_goals(LAB, picture, now, about)
         asked = LAB.declaration.page.question
         same(picture["right"], asked.right(now), about)
         same(picture["seen"], asked.seen(now), about)

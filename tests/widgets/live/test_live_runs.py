@@ -21,9 +21,9 @@ from moe_lab_widgets.live.declare import LivePage
 from moe_lab_widgets.live.recording import recorded
 from moe_lab_widgets.live.template import Fitted, template
 from moe_lab_widgets.live.tidying import of_choices
-from moe_lab_widgets.playground.declared import offered
+from moe_lab_widgets.playground.declared import defaults_of, offered
 from tests.helpers.effort import one_in
-from tests.helpers.marks import close, same
+from tests.helpers.marks import close, same, same_goals
 from tests.widgets.playground.in_node import answered
 
 ASK = """
@@ -66,7 +66,7 @@ def some_variants(lab: str) -> list[Mapping[str, Any]]:
     """Returns the choices of some variants, first that of the defaults."""
     kind = getattr(moe_lab_widgets, lab)
     how = documents.page_of(kind)
-    usual = how.choice_of(documents.defaults_of(kind))
+    usual = how.choice_of(defaults_of(kind))
     return [usual, *one_in(13, [when for when in how.variants if when != usual], first=1)]
 
 
@@ -80,7 +80,7 @@ def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
     kind, random = getattr(moe_lab_widgets, lab), np.random.default_rng(seed)
     how = documents.page_of(kind)
     while True:
-        values = documents.defaults_of(kind) | dict(how.fixed)
+        values = defaults_of(kind) | dict(how.fixed)
         for knob in kind.knobs:
             if knob.name in moving(how) or knob.view_only:
                 values[knob.name] = offered(knob)[int(random.integers(len(offered(knob))))]
@@ -146,6 +146,7 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
         asked = kind.declaration.page.question
         same(one["pictures"][view]["right"], asked.right(now), "the right answer")
         same(one["pictures"][view]["seen"], asked.seen(now), "what was seen")
+        same_goals(kind, one["pictures"][view], now, f"step {record.step}, {values}")
         for place, panel in enumerate(kind.declaration.panels):
             same(one["pictures"][view]["panels"][place], list(panel.marks.draw(now)), f"{panel.title}, {record.step}")
 
@@ -185,7 +186,7 @@ console.log(JSON.stringify({ failed, records: told.filter((one) => one.type === 
 @pytest.mark.parametrize("lab", ["RouterAlignmentLab", "SpecializationLab", "RoutingChoicesLab"])
 def test_every_slider_can_be_at_its_ends(lab: str, tmp_path: Path) -> None:
     kind = getattr(moe_lab_widgets, lab)
-    how, defaults = documents.page_of(kind), documents.defaults_of(kind) | {"samples": 60}
+    how, defaults = documents.page_of(kind), defaults_of(kind) | {"samples": 60}
     when, document = some_variants(lab)[0], document_of(lab)
     every = []
     for knob in kind.knobs:
@@ -237,7 +238,7 @@ def test_how_a_size_depends_on_several_knobs_is_found() -> None:
 def test_what_choices_have_alike_is_the_same_in_their_recordings() -> None:
     kind = moe_lab_widgets.RoutingChoicesLab
     choices = [{"order": "arrival"}, {"order": "priority"}]
-    values = documents.defaults_of(kind) | {"samples": 30, "trials": 2, "patches": 9}
+    values = defaults_of(kind) | {"samples": 30, "trials": 2, "patches": 9}
     one, other = (recording["programs"] for recording in of_choices(recorded(kind, values, choices=choices)))
     assert list(one) == list(other)
     alike = {name for name in one if one[name] == other[name]}
@@ -262,7 +263,7 @@ def test_what_reads_a_number_is_refused_with_its_line(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(learners.MixtureLearner, "test_measures", reads)
     with pytest.raises(RuntimeError, match="reads a number, which a page has to decide anew"):
-        recorded(kind, documents.defaults_of(kind) | {"samples": 30, "trials": 2})
+        recorded(kind, defaults_of(kind) | {"samples": 30, "trials": 2})
 
 
 def test_an_operation_that_a_page_lacks_is_refused_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,4 +272,4 @@ def test_an_operation_that_a_page_lacks_is_refused_with_its_line(monkeypatch: py
     )
     kind = moe_lab_widgets.SpecializationLab
     with pytest.raises(RuntimeError, match=r"a page cannot do the operation erfinv\.default: in .*\.py, line \d+"):
-        recorded(kind, documents.defaults_of(kind) | {"samples": 30, "trials": 2})
+        recorded(kind, defaults_of(kind) | {"samples": 30, "trials": 2})

@@ -14,6 +14,7 @@ import pytest
 
 from moe_lab.core.trials import stream
 from moe_lab_widgets.live import documents, page
+from moe_lab_widgets.playground.declared import defaults_of
 from tests.widgets.playground.in_node import answered
 
 READ = 'import { readFileSync } from "node:fs";\nconst asked = JSON.parse(readFileSync(0, "utf8"));\n'
@@ -77,7 +78,7 @@ const answer = { diverged: one.diverged, loss: one.engine.read(one.recorded.meas
 def test_a_trial_whose_loss_becomes_infinite_is_lost_alone(tmp_path: Path) -> None:
     from moe_lab_widgets import RouterAlignmentLab
 
-    values = documents.defaults_of(RouterAlignmentLab) | {"trials": 3, "samples": 40}
+    values = defaults_of(RouterAlignmentLab) | {"trials": 3, "samples": 40}
     found = ask(
         tmp_path, LOST, {"document": documents.document(RouterAlignmentLab), "values": values}, "run", "template"
     )

@@ -23,18 +23,12 @@ from tests.widgets.labs import Make, done, fixtures, making
 
 make, ended = fixtures(ROUTING_CHOICES)
 DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
-ALWAYS = ("First come, first served", "The same places, by priority")
+ALWAYS = ("One patch an expert, experts choose", "Nobody chooses (soft MoE)")
 NUMBERS = {
-    "First come, first served": {"lost": 0.58, "signal_kept": 0.44, "test_accuracy": 0.69},
-    "The same places, by priority": {"lost": 0.60, "signal_kept": 1.0, "test_accuracy": 0.95},
-    "Half as many places": {"lost": 0.74, "test_accuracy": 1.0},
-    "Room for three times as many": {"lost": 0.14, "signal_kept": 0.88, "test_accuracy": 0.91},
     "A gate that cannot learn": {"lost": 0.29, "test_accuracy": 0.72},
     "Ask all eight": {"dropped": 0.88, "test_accuracy": 0.76},
     "One patch an expert, experts choose": {"lost": 0.72, "test_accuracy": 1.0},
-    "Noise on the scores": {"lost": 0.58, "test_accuracy": 0.80},
     "Nobody chooses (soft MoE)": {"signal_share": 0.16, "test_accuracy": 1.0},
-    "A hash with room for all": {"signal_kept": 1.0, "test_accuracy": 0.68},
 }
 
 

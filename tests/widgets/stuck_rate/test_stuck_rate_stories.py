@@ -14,12 +14,9 @@ from tests.helpers.effort import THOROUGH
 KNOWN = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
 
 NUMBERS: dict[str, list[tuple[int, int, int, int]]] = {
-    "Where help begins": [(5, 1000, 50, 90)],
     "Longer inputs (d = 12)": [(3, 250, 50, 50), (6, 2000, 20, 90)],
-    "Noise turns it around (σ = .5)": [(5, 1000, 90, 50)],
     "Six oblique regressors": [(6, 2000, 90, 30)],
     "Gradient steps for the gates": [(5, 1000, 50, 90)],
-    "Twenty iterations: not yet": [(3, 1000, 100, 100), (6, 2000, 0, 100)],
 }
 """k, n and the percentages of random and of spectral starts that find all regressors, for each story."""
 DEAR = 5

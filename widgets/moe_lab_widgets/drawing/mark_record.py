@@ -54,6 +54,11 @@ class MarkRecord:
         self.names: tuple[str, ...] = now.names
 
     @property
+    def record(self) -> Any:
+        """The record itself, for what no page repeats."""
+        return self._now
+
+    @property
     def first(self) -> Tensor:
         return torch.tensor(self._now.step == 0)
 

@@ -6,7 +6,7 @@ Plain ipywidgets, 7.7 and 8, laid out by lab.css. Everything can be reached with
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import ipywidgets as w
 from moe_lab.core.knobs import Knob
 from moe_lab.drawing import theme
 from moe_lab_widgets.engine.callbacks import alone
+from moe_lab_widgets.engine.goal import COUNT, MOST_ANSWERS, RIGHT
 from moe_lab_widgets.engine.knobs import TOOLTIPS, LabKnob, explain, readout_format, stretched
 
 STYLE = Path(__file__).with_name("lab.css").read_text(encoding="utf-8")
@@ -97,6 +98,7 @@ class Controls:
         title: str,
         knobs: Sequence[LabKnob],
         values: dict[str, Any],
+        goals: Sequence[Any],
         stories: Sequence[Any],
         picture: w.DOMWidget,
         projector: bool = False,
@@ -107,20 +109,21 @@ class Controls:
         self._make_buttons()
         self._make_texts()
         self._make_files("".join(letter if letter.isalnum() else "_" for letter in title.lower()))
-        self.story = w.Dropdown(
-            options=[OWN, *(story.name for story in stories)], value=OWN, description="story", layout={"width": "auto"}
-        )
-        self.story.add_class("moe-lab-grows")
-        self._tip(self.story, "Settings that show something, and what to see there")
-        heading = w.HTML(f"<h3>{html.escape(title)}</h3>")
-        for widget, needed in ((self.story, stories), (self.more, self._rest.children)):
+        self._title = title
+        self.heading = w.HTML(f"<h3>{html.escape(title)}</h3>")
+        self._make_menu(goals, stories)
+        for widget, needed in ((self.menu, [*goals, *stories]), (self.more, self._rest.children)):
             widget.layout.display = "" if needed else "none"
         self.box = filled(
             root,
             [
                 w.HTML(f"<style>{STYLE}</style>", layout={"display": "none"}),
                 box(
-                    [box([heading, self.story, self.seed, self.pin, self.more], "moe-lab-bar"), self._main],
+                    [
+                        box([self.heading, self.menu, self.seed, self.pin, self.more], "moe-lab-bar"),
+                        self._asked,
+                        self._main,
+                    ],
                     "moe-lab-head",
                 ),
                 self._rest,
@@ -138,6 +141,27 @@ class Controls:
         no_null(self.box)
         self.code_shown.observe(self._show_code, "value")
         self.more.observe(self._show_more, "value")
+
+    def _make_menu(self, goals: Sequence[Any], stories: Sequence[Any]) -> None:
+        """Makes the menu of goals and stories, and the line in which a goal is told and asked about."""
+        self._stories = [(story.name, story.name) for story in stories]
+        options = self._options([goal.name for goal in goals], set())
+        self.menu = w.Dropdown(
+            options=options, value=OWN, description="goal" if goals else "story", layout={"width": "auto"}
+        )
+        self.menu.add_class("moe-lab-grows")
+        what = "Something to bring about with the sliders, or settings" if goals else "Settings"
+        self._tip(self.menu, f"{what} that show something, and what to see there")
+        self.goal = w.HTML()
+        self.goal.add_class("moe-lab-grows")
+        self.answers = [w.Button(layout={"display": "none"}) for _ in range(MOST_ANSWERS)]
+        self._asked = box([self.goal, *self.answers], "moe-lab-bar")
+        self._asked.add_class("moe-lab-goal")
+        self._asked.layout.display = "none"
+
+    def _options(self, goals: Sequence[str], done: Collection[str]) -> list[Any]:
+        told = [(f"{RIGHT if name in done else f'{place}.'} {name}", name) for place, name in enumerate(goals, start=1)]
+        return [(OWN, OWN), *told, *self._stories]
 
     def _make_knobs(self, knobs: Sequence[LabKnob], values: dict[str, Any]) -> None:
         """Makes the widgets of the knobs and of the seed: the main ones, and the rest, hidden until asked for."""
@@ -222,7 +246,7 @@ class Controls:
         tell(dict(self._tips))
 
     def listen(self, **callbacks: Callable[..., None]) -> None:
-        """Connects callbacks by name: knob(name), play, step, reset, pin, speed, story, picture, data, page."""
+        """Connects callbacks: knob(name), play, step, reset, pin, speed, chosen(name), answer(number), and of files."""
         for name, widget in {**self.knobs, "seed": self.seed}.items():
             widget.observe(lambda _, name=name: callbacks["knob"](name), "value")
         self.play.on_click(lambda _: callbacks["play"]())
@@ -233,7 +257,9 @@ class Controls:
         self.save_page.on_click(lambda _: callbacks["page"]())
         self.pin.observe(lambda change: callbacks["pin"](change["new"]), "value")
         self.speed.observe(lambda change: callbacks["speed"](change["new"]), "value")
-        self.story.observe(lambda change: callbacks["story"](change["new"]), "value")
+        self.menu.observe(lambda change: callbacks["chosen"](change["new"]), "value")
+        for number, button in enumerate(self.answers):
+            button.on_click(lambda _, number=number: callbacks["answer"](number))
 
     @alone
     def show_playing(self, playing: bool) -> None:
@@ -261,6 +287,32 @@ class Controls:
         text = f"<p aria-live='polite'>{html.escape(sentence)}</p>" if sentence else ""
         if self.see.value != text:
             self.see.value = text
+
+    @alone
+    def ask(self, words: str, answers: Sequence[str], refused: Collection[str] = ()) -> None:
+        """Writes what is said of a goal, with buttons for answers; empty removes the line.
+
+        Args:
+          refused: answers that were given, and are wrong.
+        """
+        text = f"<p aria-live='polite'>{html.escape(words)}</p>" if words else ""
+        if self.goal.value != text:
+            self.goal.value = text
+        self._asked.layout.display = "" if words else "none"
+        for number, button in enumerate(self.answers):
+            there = number < len(answers)
+            button.layout.display = "" if there else "none"
+            if there:
+                button.description, button.disabled = answers[number], answers[number] in refused
+
+    @alone
+    def tell_goals(self, goals: Sequence[str], done: Collection[str]) -> None:
+        """Ticks the goals that are done in the menu, and counts them beside the title."""
+        chosen = self.menu.value
+        self.menu.options = self._options(goals, done)
+        self.menu.value = chosen
+        count = f" <small>{COUNT.format(done=len(done), all=len(goals))}</small>"
+        self.heading.value = f"<h3>{html.escape(self._title)}{count}</h3>"
 
     @alone
     def mark(self, *, stale: bool, refused: bool = False) -> None:

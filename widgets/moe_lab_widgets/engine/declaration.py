@@ -23,6 +23,7 @@ from moe_lab.core.training import Training
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.copying import code_of, own_code, started
+from moe_lab_widgets.engine.goal import Goal
 from moe_lab_widgets.engine.knobs import LabKnob, on_gpu, record_count, time_limit
 from moe_lab_widgets.engine.own import records_of
 from moe_lab_widgets.engine.record import ONLY, Record, dataset, side_by_side
@@ -46,7 +47,7 @@ class Declaration:
     """The arguments of `lab`. Functions that are not given are derived.
 
     Attributes:
-      train, runs, panels, seconds, measures, caption, arguments: see `lab`.
+      train, runs, panels, goals, seconds, measures, caption, arguments: see `lab`.
       check: raises a ValueError where values do not fit together.
       check_view: the same for values of view-only knobs.
       training: what trains the runs, by which a page can record them.
@@ -72,6 +73,7 @@ class Declaration:
     begin: Callable[[RunConfig, dict[str, Any]], Iterator[Any]] | None = None
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     panels: Sequence[Panel] = ()
+    goals: Sequence[Goal] = ()
     steps: Callable[[Values], int] | None = None
     compares: bool = True
     records: int = 80
@@ -138,7 +140,7 @@ class Declared:
         """Returns the values that hooks are given."""
         return {**self.own, **values}
 
-    def _seen(self, record: Record) -> Record:
+    def seen(self, record: Record) -> Record:
         """Returns a record as the view-only knobs show it now."""
         return record.seen_with(self._board.view_of(self.values)) if self._board.view_names else record
 
@@ -207,7 +209,7 @@ class Declared:
 
         Called on the worker thread.
         """
-        further = None if self.declaration.more is None else self.declaration.more(self._seen(record))
+        further = None if self.declaration.more is None else self.declaration.more(self.seen(record))
         return None if further is None else self._continued(record, further)
 
     @staticmethod
@@ -271,19 +273,19 @@ class Declared:
     def progress(self, record: Record) -> str:
         """Returns how far the run is, in words."""
         if self.declaration.progress is not None:
-            return self.declaration.progress(self._seen(record))
+            return self.declaration.progress(self.seen(record))
         return f"step {record.step}" + (f" of {record.total}" if record.total else "")
 
     def caption(self, record: Record) -> str:
         """Returns a sentence that describes the picture."""
-        return "" if self.declaration.caption is None else self.declaration.caption(self._seen(record))
+        return "" if self.declaration.caption is None else self.declaration.caption(self.seen(record))
 
     def trouble(self, record: Record) -> str:
         """Returns what went wrong in this record, in words; empty when nothing did."""
         lost = {name: part.diverged for name, part in self.parts(record).items() if part.diverged.any()}
         sentences = [self._diverged(name, trials_in_words(which)) for name, which in lost.items()]
         if self.declaration.trouble is not None:
-            sentences.append(self.declaration.trouble(self._seen(record)))
+            sentences.append(self.declaration.trouble(self.seen(record)))
         return " ".join(filter(None, sentences))
 
     def _diverged(self, name: str, trials: str) -> str:
@@ -301,7 +303,7 @@ class Declared:
 
     def data(self, records: Sequence[Record]) -> xarray.Dataset:
         """Returns what "save data" writes."""
-        now = self._seen(records[-1])
+        now = self.seen(records[-1])
         now = replace(now, values={**now.values, "device": self.values["device"]})  # as asked for, not as found
         if self.declaration.data is not None:
             return self.declaration.data(now)

@@ -14,7 +14,6 @@ import math
 import os
 import threading
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import Any
 
 import ipywidgets as w
@@ -22,9 +21,10 @@ import ipywidgets as w
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab_widgets.drawing.picture import drawing_lock
+from moe_lab_widgets.engine.asker import Asker, entry_of
 from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone, guarded, heard_at_once, widgets_lock
-from moe_lab_widgets.engine.controls import OWN, SPEEDS, Controls
+from moe_lab_widgets.engine.controls import SPEEDS, Controls
 from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.engine.knobs import arguments
 from moe_lab_widgets.engine.output import NotebookOutput
@@ -47,6 +47,7 @@ class Lab(Saving, w.VBox):
     Args:
       playing: whether the run goes on by itself.
       projector: a picture half as large again, for a lecture hall.
+      goal, story: the number of a goal, or the name of a story, to open with; `values` change its settings.
       values: initial values of knobs, `seed`, and `device`: "auto", "cpu" or "cuda".
 
     Raises:
@@ -57,8 +58,19 @@ class Lab(Saving, w.VBox):
     """Until it is made, there is nothing to close: a widget closes itself where its values were refused, too."""
 
     @checked
-    def __init__(self, /, *, playing: bool = True, projector: bool = False, **values: Any) -> None:
-        values = self.take_arguments(values)
+    def __init__(
+        self,
+        /,
+        *,
+        playing: bool = True,
+        projector: bool = False,
+        goal: int | None = None,
+        story: str | None = None,
+        **values: Any,
+    ) -> None:
+        goals = self.declaration.goals
+        entry = entry_of(goals, self.stories, goal, story)
+        values = self.take_arguments({**({} if entry is None else entry.values), **values})
         self.scale = 1.5 if projector else 1.0
         self._own_moves = OwnMoves()
         knobs = offered(self)
@@ -70,7 +82,7 @@ class Lab(Saving, w.VBox):
         self.picture = self.make_picture(self.values)
         self.screen = Screen(self.picture, self.title)
         self.controls = Controls(
-            self, self.title, knobs, self.values, self.stories, self.screen.box, projector=projector
+            self, self.title, knobs, self.values, goals, self.stories, self.screen.box, projector=projector
         )
         self.controls.tell_tips(self.screen.tell_tips)
         self.screen.tell_whole([knob.label for knob in knobs if knob.whole] + ["seed"])
@@ -84,8 +96,11 @@ class Lab(Saving, w.VBox):
             picture=lambda: (self.png(), self._presenter.told),
             close=self.close,
         )
+        self._asker = Asker(type(self).__name__, self.controls, goals, self.stories, knobs, self._own_moves)
+        self._asker.open(entry, self.values)
         self._presenter = Presenter(
             self,
+            asker=self._asker,
             screen=self.screen,
             controls=self.controls,
             board=self._board,
@@ -152,7 +167,7 @@ class Lab(Saving, w.VBox):
         self._wake()
         changed = self._board.move(values)
         if changed:
-            self._leave_story()
+            self._asker.moved()
         self._update(changed or set(values))
 
     @alone
@@ -258,7 +273,8 @@ class Lab(Saving, w.VBox):
             "reset": self._reset_pressed,
             "pin": touched(self._pin),
             "speed": lambda name: self._runner.set_pace(SPEEDS[name]),
-            "story": self._story_chosen,
+            "chosen": self._entry_chosen,
+            "answer": self._asker.answer,
             "picture": lambda: self._save("picture", self.save_picture),
             "data": lambda: self._save("data", self.save_data),
             "page": lambda: self._save("page", self.export),
@@ -274,9 +290,8 @@ class Lab(Saving, w.VBox):
     def _page_said(self, what: str, *about: Any) -> None:
         """Takes what a page says: see `Screen.listen`."""
         if what == "chosen":
-            (record,) = about
             self._touch()
-            self._runner.scrub(None if record is None else self._runner.records.index(record))
+            self._runner.scrub(None if about[0] is None else self._runner.records.index(about[0]))
         elif what == "typed":
             name, rule = self._board.typed(*about)
             self._knob_moved(name)
@@ -313,7 +328,7 @@ class Lab(Saving, w.VBox):
         changed, rule = self._board.moved_by_user(name)
         if changed:
             self._touch()
-            self._leave_story()
+            self._asker.moved()
             self._update(changed)
         if rule:
             self.controls.explain(rule)
@@ -334,34 +349,16 @@ class Lab(Saving, w.VBox):
         else:
             self.play()
 
-    def _story_chosen(self, name: str) -> None:
-        story = next((story for story in self.stories if story.name == name), None)
-        self.controls.explain(story.what_to_see if story is not None else "")
-        if story is not None:
+    def _entry_chosen(self, name: str) -> None:
+        entry = self._asker.choose(name)
+        if entry is not None:
             self._touch()
             own = {name: self.values[name] for name in ("seed", "device")}
-            values = {**self._board.defaults, **own, **story.values}
-            self._update(self._board.move(values) or set(values))
-
-    def _save(self, what: str, save: Callable[[str], Path]) -> None:
-        """Writes a file. An error does not end the run."""
-        try:
-            path = save(self.controls.file.value)
-        except Exception as error:
-            self._presenter.not_saved(error)
-            if self.headless:
-                raise
-        else:
-            self._presenter.saved(what, path)
-            self.screen.download(path.name, path.read_bytes())
+            changed = self._board.move({**self._board.defaults, **own, **entry.values})
+            self._asker.begin(self.values)
+            self._update(changed or set(entry.values))
 
     # ---- helpers ----
-
-    def _leave_story(self) -> None:
-        """Takes the story away, whose sentence no longer describes what is on show."""
-        with self._own_moves():
-            self.controls.story.value = OWN
-        self.controls.explain("")
 
     def _update(self, names: Collection[str]) -> None:
         """Draws the present record again if only view-only knobs moved and the run is sound; else starts a run."""

@@ -25,6 +25,7 @@ from moe_lab.core.errors import InputError
 from moe_lab.core.scalars import python_of
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.engine.declaration import Argument, Declaration, Values
+from moe_lab_widgets.engine.goal import Goal
 from moe_lab_widgets.engine.knobs import LabKnob
 from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.engine.own import check_arguments, check_parts
@@ -39,6 +40,7 @@ def lab(
     knobs: Sequence[LabKnob],
     panels: Sequence[Panel],
     caption: Callable[[Record], str] | None = None,
+    goals: Sequence[Goal] = (),
     stories: Sequence[Story] = (),
     runs: Callable[[Values], Mapping[str, RunConfig]] | None = None,
     seconds: Callable[[Values], float] | None = None,
@@ -60,6 +62,7 @@ def lab(
       knobs: sliders and choices (`slider`, `offer`, `LabKnob`). Every Lab has a seed and a device, too.
       panels: what is drawn.
       caption: returns the sentence below the picture.
+      goals: what there is to bring about, in the order of the menu.
       stories: presets.
       seconds: about how long a step of all runs takes on one CPU thread.
       measures: the measures that copied code prints, each with the word before it, or a function that returns them for
@@ -85,13 +88,13 @@ def lab(
         raise InputError(
             f"a Lab must be made of what `help(lab)` and `Declaration` name: got {', '.join(sorted(unknown))}"
         )
-    check_parts(knobs, panels, stories)
+    check_parts(knobs, panels, goals, stories)
     if train is not None:
         check_arguments(train, knobs, arguments or {})
     printed = measures if isinstance(measures, Mapping) or callable(measures) else dict.fromkeys(measures, "")
     declaration = Declaration(
         train=train, runs=runs, panels=tuple(panels), caption=caption, seconds=seconds, measures=printed,
-        arguments=arguments or {}, **more,
+        arguments=arguments or {}, goals=tuple(goals), **more,
     )  # fmt: skip
     caller = inspect.currentframe().f_back  # type: ignore[union-attr]
     attributes: dict[str, Any] = {

@@ -13,6 +13,7 @@ from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
 from moe_lab.core.sentences import shown
 from moe_lab_widgets.drawing.panel import Panel
+from moe_lab_widgets.engine.goal import MOST_ANSWERS, Goal
 from moe_lab_widgets.engine.knobs import LabKnob
 from moe_lab_widgets.engine.story import Story
 
@@ -20,7 +21,7 @@ GIVEN = ("seed", "device", "present", "cache")
 """Arguments that every function that trains is given, if it names them."""
 
 
-def check_parts(knobs: Sequence[LabKnob], panels: Any, stories: Sequence[Story]) -> None:
+def check_parts(knobs: Sequence[LabKnob], panels: Any, goals: Sequence[Goal], stories: Sequence[Story]) -> None:
     """Raises a ValueError where the parts of a Lab do not fit together."""
     for name, count in Counter(knob.name for knob in knobs).items():
         require(count == 1, "each knob of a Lab must have a name of its own", name=name)
@@ -31,6 +32,11 @@ def check_parts(knobs: Sequence[LabKnob], panels: Any, stories: Sequence[Story])
     for story in stories:
         for name in story.values:
             require(name in names, f"the story {story.name!r} must set knobs of its Lab", name=name)
+    for goal in goals:
+        for name in (*goal.start, *goal.solved_by, *goal.keeps):
+            require(name in names, f"the goal {goal.name!r} must set knobs of its Lab", name=name)
+        answers = len(goal.why.answers)
+        require(2 <= answers <= MOST_ANSWERS, f"{goal.why.asks!r} must have two answers or three", answers=answers)
 
 
 def check_arguments(train: Callable[..., Any], knobs: Sequence[LabKnob], arguments: Iterable[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from moe_lab.core.devices import CPU, choose, device_word
 from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.drawing.words import told, unended
+from moe_lab_widgets.engine.asker import Asker
 from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import alone, message
 from moe_lab_widgets.engine.controls import FASTEST, Controls
@@ -44,6 +45,7 @@ class Presenter:
         self,
         lab: Declared,
         *,
+        asker: Asker,
         screen: Screen,
         controls: Controls,
         board: KnobBoard,
@@ -51,6 +53,7 @@ class Presenter:
         keep_latest: bool,
     ) -> None:
         self._lab, self._screen, self._controls, self._board = lab, screen, controls, board
+        self._asker = asker
         self._picture = screen.picture
         self._output, self._keep_latest = output, keep_latest
         self.record: Any = None
@@ -223,6 +226,8 @@ class Presenter:
     def _describe(self, run: RunState) -> None:
         """Writes the caption, the trouble and the status."""
         self._screen.say(self.caption)
+        latest = run.finished and run.scrubbed_to is None and run.error is None
+        self._asker.look(self._lab.seen(self.record), latest)
         if run.error is None:
             self._controls.warn(self.unsaved or self._lab.trouble(self.record))
         state = "finished" if run.finished else "training" if run.playing else "paused"

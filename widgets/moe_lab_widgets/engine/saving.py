@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
 from moe_lab_widgets.drawing.words import unended
+from moe_lab_widgets.engine.controls import Controls
 from moe_lab_widgets.engine.declaration import Declared
 from moe_lab_widgets.engine.files import dataset_bytes, with_suffix, write_whole
 from moe_lab_widgets.engine.linking import Link, link_of
@@ -23,6 +25,8 @@ class Saving(Declared):
     """Writes and returns what is kept of a run. One that has not ended says so, on its picture too."""
 
     screen: Screen
+    controls: Controls
+    headless: bool
     _presenter: Presenter
 
     @property
@@ -99,3 +103,15 @@ class Saving(Declared):
     def png(self) -> bytes:
         """Returns the picture on show as PNG with its caption, which says where the run has not ended."""
         return self._presenter.png()
+
+    def _save(self, what: str, save: Callable[[str], Path]) -> None:
+        """Writes a file. An error does not end the run."""
+        try:
+            path = save(self.controls.file.value)
+        except Exception as error:
+            self._presenter.not_saved(error)
+            if self.headless:
+                raise
+        else:
+            self._presenter.saved(what, path)
+            self.screen.download(path.name, path.read_bytes())

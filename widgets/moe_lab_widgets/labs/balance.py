@@ -32,6 +32,7 @@ from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
+from moe_lab_widgets.labs.balance_goals import GOALS
 from moe_lab_widgets.labs.balance_stories import STORIES
 from moe_lab_widgets.live.declare import LivePage, Question
 
@@ -310,6 +311,7 @@ BalanceLab = lab(
     measures={"test_accuracy": "", "load_entropy": "entropy of the load"},
     panels=PANELS,
     caption=sentence(caption),
+    goals=GOALS,
     stories=STORIES,
     diverged=diverged,
 )

@@ -6,28 +6,10 @@ from moe_lab_widgets.engine.story import Story
 
 STORIES = (
     Story(
-        "The right weights (μ = .01, λ = 1, δ = 1)",
-        {"seed": 0},
-        "L₄ finds both regressors in 5 of 5 trials (median error 0.00036). ℓ₂, from the same starts and on the same "
-        "samples, finds them in 3: the other 2 end in a valley where the gate is mistaken for a₁ − a₂.",
-    ),
-    Story(
         "ℓ₂ gets stuck",
         {"seed": 3},
         "Five unlucky starts: the squared error is stuck in 5 of 5 trials, at an error of 0.55, and L₄ in none "
         "(0.00022). All of L₄'s valleys are true solutions; half of those of ℓ₂ are not.",
-    ),
-    Story(
-        "δ too small",
-        {"ridge": 0.05, "seed": 0},
-        "What the start has outside the span of the true regressors shrinks by δ alone: with δ = .05 to a half in all "
-        "1200 steps. L₄ has found the regressors in 0 of 5 trials, at an error of 0.10.",
-    ),
-    Story(
-        "δ too large",
-        {"ridge": 4.0, "seed": 0},
-        "From δ = 4 λ p = 2 on, A = 0 is where L₄ is least: rows vanish, and nothing can be read from them. Found in "
-        "0 of 5 trials, error 0.45.",
     ),
     Story(
         "Small batches (B = 64)",
@@ -46,11 +28,5 @@ STORIES = (
         {"gating": "random", "seed": 0},
         "The theorem wants gates orthogonal to all regressors; for two experts L₄ does not need it (5 of 5, 0.00038). "
         "ℓ₂ is stuck in 2 of 5 trials.",
-    ),
-    Story(
-        "Three experts",
-        {"experts": 3, "penalty": 2.0, "seed": 0},
-        "With λ = 2, since each expert is chosen less often, L₄ finds all 3 regressors in 5 of 5 trials (0.00093), "
-        "and ℓ₂ in 0 of 5: error 0.59.",
     ),
 )

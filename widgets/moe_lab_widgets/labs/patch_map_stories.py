@@ -24,27 +24,9 @@ STORIES = (
         "Accuracy 92 %, as without gates.",
     ),
     Story(
-        "One patch for each expert (l = 1)",
-        {"patches_per_expert": 1, "seed": 0},
-        "With a softmax over all patches a gate learns from a single one: 50 % lie in the object, more than for l = 2. "
-        "Four patches of 16 are enough for 88 %.",
-    ),
-    Story(
-        "A gate without a slope (l = 1, eq. 5)",
-        {"patches_per_expert": 1, "softmax": "kept", "seed": 0},
-        "The softmax of one number is always 1, so no gate ever learns: 27 % lie in the object, and 66 % are right. "
-        "With the authors' softmax over all patches it is 50 % and 88 %.",
-    ),
-    Story(
         "Few samples (N = 200)",
         {"samples": 200, "seed": 0},
         "Where the paper promises most: 85 % with gates, 82 % without, 84 % for the plain convolution. Move the seed: "
         "over 12 trials (seeds 0 to 3) gates and no gates come out equal.",
-    ),
-    Story(
-        "Drowned in noise (σ = .6)",
-        {"noise": 0.6, "seed": 0},
-        "25 % of the kept patches lie in the object: chance. Gates that do not know where to look do harm: 32 % right, "
-        "without them 42 %, and guessing has 25 %.",
     ),
 )

@@ -27,6 +27,7 @@ from moe_lab_widgets.engine.knobs import LabKnob, config_from, device_setting, o
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of, with_mnist
 from moe_lab_widgets.engine.record import Record
+from moe_lab_widgets.labs.phase_transition_goals import GOALS
 from moe_lab_widgets.labs.phase_transition_record import (
     KEPT,
     SAMPLES,
@@ -315,6 +316,7 @@ PhaseTransitionLab = lab(
     arguments={"mnist": with_mnist},
     knobs=KNOBS,
     page=LIVE,
+    goals=GOALS,
     stories=STORIES,
     panels=(
         mark_panel("How often training succeeds", draw_map, furnish_map, trained, width=664, margins=(66, 130, 84, 68)),

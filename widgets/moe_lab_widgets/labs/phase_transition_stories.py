@@ -14,24 +14,6 @@ NOISE = {SYNTHETIC: 0.3, DIGITS: 0.0, MNIST: 0.0}
 
 STORIES = (
     Story(
-        "l* = 3: the cliff",
-        {},
-        "Two distractors score higher than o, so an expert must keep three patches. From l = 2 to l = 3 coverage jumps "
-        "from half to all, and 200 samples suffice. Each further patch costs samples again.",
-    ),
-    Story(
-        "l* = 5: the cliff moves",
-        {"distractors": 4},
-        "With four distractors l must be 5. At l = 2, 3 and 4 not even 560 samples suffice. l = 1 gets by: one right "
-        "expert is enough, since what it does not see is the other class.",
-    ),
-    Story(
-        "no distractors",
-        {"distractors": 0},
-        "Nothing imitates a class, so l* = 1 and coverage is full everywhere. One patch is enough and cheapest: 40 "
-        "samples at l = 1, but 140 at l = 8.",
-    ),
-    Story(
         "twice the patches (n = 32)",
         {"patches": 32},
         "l* counts distractors, not patches: it stays 3. l = 3 needs 300 samples instead of 200, although every sample "
@@ -48,12 +30,6 @@ STORIES = (
         {"delta_d": 0.6, "gap": 0.4},
         "o₁ and o₂ overlap by 0.6. l* is 3 as before, and coverage still jumps there, but l = 3 needs 560 samples "
         "instead of 200.",
-    ),
-    Story(
-        "joint training",
-        {"training": JOINT},
-        "Routers and experts learn together: far fewer samples, and l hardly matters from 2 on. l = 1 never works: the "
-        "softmax over one patch is always 1, so its router cannot learn.",
     ),
     Story(
         "handwritten digits",

@@ -6,7 +6,7 @@ the criterion, fine-tuning and the trial on show are view-only: they start no tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -23,15 +23,10 @@ from moe_lab_widgets.drawing.words import median, middle, short, trial_of, worst
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs import pruning_record as of
+from moe_lab_widgets.labs.pruning_goals import GOALS
 from moe_lab_widgets.labs.pruning_knobs import KNOBS, MEANINGS, NAMES, check, check_view
 from moe_lab_widgets.labs.pruning_record import Outcome, PruningSnapshot, curves_of, looked_at, outcome, threshold
 from moe_lab_widgets.labs.pruning_stories import STORIES
-
-
-def more(now: Record) -> Iterator[PruningSnapshot] | None:
-    record: PruningSnapshot = now.of()
-    return record.live.further(record)
-
 
 # ---- panel 1: which routers moved ----
 
@@ -387,10 +382,11 @@ PruningLab = lab(
         Panel("What is left", draw_left, furnish_left, width=162, margins=(20, 12, 60, 50)),
     ),
     caption=caption,
+    goals=GOALS,
     stories=STORIES,
     check=check,
     check_view=check_view,
-    more=more,
+    more=of.more,
     compares=False,  # a record holds the trained layer
     work=lambda values: of.run_of(values).numbers_per_step,
     progress=progress,

@@ -326,6 +326,12 @@ def train(present: Callable[[], Mapping[str, Any]], **values: Any) -> Iterator[P
     return LiveRun(run_of(values), record_every(values), lambda: choice_of(present())).records()
 
 
+def more(now: Record) -> Iterator[PruningSnapshot] | None:
+    """Returns the records that the view-only knobs still need; None for none."""
+    record: PruningSnapshot = now.of()
+    return record.live.further(record)
+
+
 # ---- copied code and saved data ----
 
 

@@ -41,6 +41,7 @@ from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import with_mnist
+from moe_lab_widgets.labs.router_alignment_goals import GOALS
 from moe_lab_widgets.labs.router_alignment_runs import (
     DIGITS,
     KNOBS,
@@ -345,6 +346,7 @@ RouterAlignmentLab = lab(
         ),
     ),
     caption=sentence(caption),
+    goals=GOALS,
     stories=STORIES,
     diverged=lambda name, trials: f"The {NAMES[name]}'s loss became infinite in {trials}: no further steps there.",
 )

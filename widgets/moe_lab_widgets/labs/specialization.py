@@ -33,6 +33,7 @@ from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
+from moe_lab_widgets.labs.specialization_goals import GOALS
 from moe_lab_widgets.labs.specialization_stories import STORIES
 from moe_lab_widgets.live.declare import LivePage, Question
 
@@ -368,6 +369,7 @@ SpecializationLab = lab(
         mark_panel("Test accuracy", accuracy, accuracy_axes, accuracy_note, width=220, margins=(58, 12, 84, 94)),
     ),
     caption=sentence(caption),
+    goals=GOALS,
     stories=STORIES,
     diverged="The loss of the {name} experts became infinite in {trials}: try smaller steps.",
 )

@@ -9,22 +9,10 @@ EM, GRADIENT = "EM", "gradient EM"
 
 STORIES = (
     Story(
-        "Where help begins",
-        {"seed": 0},
-        "With 1000 samples random starts find 5 experts in 50 %, the spectral start in 90 %: the line moves by about "
-        "one expert. With 6 experts and 500 samples neither finds them, because moments need samples too.",
-    ),
-    Story(
         "Longer inputs (d = 12)",
         {"dimension": 12, "seed": 0},
         "More numbers for the moments to learn. With 250 samples the spectral start finds 3 experts in 50 %, no more "
         "than random ones. With 2000 it finds 6 in 90 %; from random starts it is 20 %.",
-    ),
-    Story(
-        "Noise turns it around (σ = .5)",
-        {"noise": 0.5, "seed": 0},
-        "With 1000 samples random starts now find 5 experts in 90 %, the spectral start in 50 %. Moments are noisier; "
-        "and perhaps EM, which knows σ, is less certain of its first guesses, which are wrong.",
     ),
     Story(
         "Six oblique regressors",
@@ -37,11 +25,5 @@ STORIES = (
         {"step": GRADIENT, "seed": 0},
         "One gradient step in place of Newton's: 5 experts and 1000 samples are found in 50 %, as before. Here it "
         "makes no difference how the gates move.",
-    ),
-    Story(
-        "Twenty iterations: not yet",
-        {"iterations": 20, "seed": 0},
-        "After 20 iterations no random start is stuck, and with 6 experts none has found them: all are still moving. "
-        "With 3 experts and 1000 samples 20 iterations were enough for all.",
     ),
 )

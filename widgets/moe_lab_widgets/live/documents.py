@@ -12,11 +12,11 @@ from moe_lab_widgets.engine.board import SEED_TIP
 from moe_lab_widgets.engine.declaration import MOST_NAMED
 from moe_lab_widgets.live.declare import Fills, LivePage
 from moe_lab_widgets.live.kept import kept
-from moe_lab_widgets.live.pictures import recorded_map
+from moe_lab_widgets.live.pictures import goals_in_page, recorded_map
 from moe_lab_widgets.live.recording import recorded, recorded_training
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
 from moe_lab_widgets.live.tidying import of_choices
-from moe_lab_widgets.playground.declared import complete, kind_of, knob_of, rules_of
+from moe_lab_widgets.playground.declared import complete, defaults_of, kind_of, knob_of, rules_of
 from moe_lab_widgets.playground.texts import BOTH
 
 PACKAGE = "moe_lab_widgets"
@@ -131,11 +131,6 @@ def _picture(kind: Any, choice: tuple[tuple[str, Any], ...]) -> Any:
     return picture
 
 
-def defaults_of(kind: Any) -> dict[str, Any]:
-    """Returns the default of every knob, and of the seed."""
-    return {**{knob.name: knob.default for knob in kind.knobs}, "seed": 0}
-
-
 def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
     """Returns what a page shows of a Lab besides its pictures."""
     declaration = kind.declaration
@@ -165,6 +160,7 @@ def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
         "question": None if asked is None else {"asks": asked.asks, "answers": list(asked.answers)},
         "words": dict(BOTH),
         "rules": rules_of(kind, page.restricted),
+        "goals": [_goal(kind, goal) for goal in goals_in_page(kind)],
         "stories": stories,
         "panels": [_panel(panel) for panel in declaration.panels],
         "records": declaration.records,
@@ -175,6 +171,19 @@ def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
         "diverged": {name: declaration.diverged(name, "{trials}") if callable(declaration.diverged)
                      else declaration.diverged.replace("{name}", name) for name in runs},
     }  # fmt: skip
+
+
+def _goal(kind: Any, goal: Any) -> dict[str, Any]:
+    """Returns what a page is told of a goal."""
+    why = goal.why
+    return {
+        "name": goal.asks,
+        "values": complete(kind, {**defaults_of(kind), **goal.start}),
+        "keeps": list(goal.keeps),
+        "asks": why.asks,
+        "answers": [{"words": one, "said": why.answers[one], "right": one == why.right} for one in why.offered],
+        "seen": goal.seen,
+    }
 
 
 def _within(values: Mapping[str, Any], page: LivePage, knobs: list[dict[str, Any]]) -> bool:

@@ -2,6 +2,7 @@
 
 import { PINNED, drawPanel } from "./canvas.js";
 import { Board, CALM, element, find, fromAddress, needed, openPage, toAddress, toPython } from "./controls.js";
+import { Asker } from "./goals.js";
 import { crewed } from "./map_crew.js";
 import { tablesOf } from "./numbers.js";
 import { filled } from "./plain.js";
@@ -10,7 +11,8 @@ import { connected } from "./workers.js";
 import { written } from "./written.js";
 
 /** @typedef {{ step: number, ended: boolean,
- *   pictures: Record<string, { panels: any[][][], sentence: any, right?: number, seen?: any, trouble?: any }>,
+ *   pictures: Record<string, { panels: any[][][], sentence: any, right?: number, seen?: any, trouble?: any,
+ *   goals: import("./goals.js").Told[] }>,
  *   diverged: Record<string, number[]> }} Drawn */
 
 const ICONS = { play: "M3 1.5v13l11-6.5z", pause: "M3 1.5h3.6v13H3zM9.4 1.5H13v13H9.4z" };
@@ -25,7 +27,7 @@ const recorded = find("recorded").textContent;
 /** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number,
  *   most_named: number, unit: string,
  *   missing: string[], diverged: Record<string, string>, question: { asks: string, answers: string[] } | null,
- *   stories: { name: string, values: Record<string, any>, see: string }[] }} */
+ *   goals: import("./goals.js").Goal[], stories: { name: string, values: Record<string, any>, see: string }[] }} */
 const lab = JSON.parse(recorded).lab;
 /** The values that this file begins with. @type {Record<string, any>} */
 const start = JSON.parse(find("start").textContent);
@@ -54,6 +56,8 @@ const figures = [];
 let tell = () => {};
 /** @type {Board} */
 let board;
+/** @type {Asker} */
+let asker;
 let waiting = false;
 
 const isLatest = () => view.shown === view.records.length - 1;
@@ -163,7 +167,8 @@ function paint() {
   find("play").querySelector("span").textContent = playing ? "Pause" : last.ended ? "Replay" : "Play";
   find("step").disabled = last.ended && isLatest();
   find("pin").disabled = records.length < 2 && !view.pinned;
-  find("question").hidden = !lab.question || playing || last.step > 0;
+  find("question").hidden = !lab.question || Boolean(asker.goal) || playing || last.step > 0;
+  asker.look(last.pictures[name].goals, last.ended, board.values);
   const see = last.ended && view.story >= 0 ? lab.stories[view.story].see : "";
   const verdict = last.ended ? judged(last.pictures[name]) : "";
   find("see").textContent = [...view.said, verdict, see].filter(Boolean).join(" ");
@@ -233,11 +238,13 @@ function step() {
   draw();
 }
 
-/** @param {number} number of the story, or -1 */
-function tellStory(number) {
-  view.story = number;
-  view.said = board.put(number < 0 ? board.wanted : { ...lab.stories[number].values });
-  view.playing = !lab.question;
+/** @param {string} entry of the menu: "goals 0", "stories 1"; empty for none */
+function choose(entry) {
+  const [kind, number] = entry.split(" ");
+  asker.choose(kind === "goals" ? Number(number) : -1);
+  view.story = kind === "stories" ? Number(number) : -1;
+  view.said = board.put({ ...(asker.goal?.values ?? lab.stories[view.story]?.values ?? board.wanted) });
+  view.playing = Boolean(asker.goal) || !lab.question;
   begin();
 }
 
@@ -250,8 +257,12 @@ function moved(said, name) {
     return;
   }
   view.story = -1;
-  find("story").value = "-1";
-  view.playing = lab.question ? view.playing || view.records.some((one) => one.step > 0) : !CALM || view.playing;
+  if (!asker.goal) find("menu").value = "";
+  view.playing = asker.goal
+    ? true
+    : lab.question
+      ? view.playing || view.records.some((one) => one.step > 0)
+      : !CALM || view.playing;
   begin();
 }
 
@@ -326,6 +337,8 @@ function openAddress() {
   const { wanted, said } = fromAddress(lab, location.hash, start);
   view.said = [...said, ...board.put(wanted)];
   view.story = -1;
+  asker.choose(-1);
+  find("menu").value = "";
   begin();
 }
 
@@ -341,6 +354,9 @@ function open() {
     view.said = said;
     draw();
   });
+  asker = new Asker(lab);
+  if (lab.goals.length) asker.count();
+  else find("menu-name").textContent = "story";
   ask();
   tell = lab.unit ? crewed(hear) : connected(hear);
   find("speed").closest("label").hidden = Boolean(lab.unit);
@@ -357,7 +373,7 @@ function open() {
     draw();
   });
   find("speed").addEventListener("change", () => tell({ type: "speed", pause: Number(find("speed").value) }));
-  find("story").addEventListener("change", () => tellStory(Number(find("story").value)));
+  find("menu").addEventListener("change", () => choose(find("menu").value));
   find("pin").addEventListener("click", pin);
   addEventListener("hashchange", openAddress);
   openAddress();

@@ -15,6 +15,7 @@ from moe_lab.drawing.words import Words
 from moe_lab_widgets.drawing.mark_record import MarkValues
 from moe_lab_widgets.live.operations import OperationRecorder, number_in_json
 from moe_lab_widgets.live.tidying import Document, tidied
+from moe_lab_widgets.playground.declared import complete, defaults_of
 
 PALE = "before"
 """What a page calls the shares of the map before."""
@@ -98,12 +99,13 @@ Pictures = Callable[[OperationRecorder, RecordedValues, RecordedNow, int], Docum
 
 
 def pictures_of(
-    declaration: Any,
+    lab: Any,
     values: Mapping[str, Any],
     views: Mapping[str, Sequence[Any]],
     choices: Sequence[Mapping[str, Any]],
 ) -> Pictures:
-    """Returns what records a Lab's picture, as each view shows it."""
+    """Returns what records a Lab's picture, as each view shows it, and what its goals are told."""
+    declaration, goals = lab.declaration, goals_in_page(lab)
 
     def pictures(recorder: OperationRecorder, given: RecordedValues, now: RecordedNow, number: int) -> Document:
         asked, found = declaration.page and declaration.page.question, {}
@@ -119,6 +121,7 @@ def pictures_of(
                 found[key] = {"furniture": furniture, "panels": panels, "sentence": declaration.caption.words(now)}
                 if asked is not None:
                     found[key] |= {"right": asked.right(now), "seen": asked.seen(now)}
+                found[key]["goals"] = [{"reached": one.reached(now), "so_far": one.so_far(now)} for one in goals]
                 if hasattr(declaration.trouble, "words"):
                     found[key]["trouble"] = declaration.trouble.words(now)
         return found
@@ -181,10 +184,20 @@ def recorded_map(lab: Any, values: Mapping[str, Any]) -> Document:
     for one in latest.values():
         recorder.given(one)
     now = RecordedNow(recorder, given, {ONLY: latest}, 1)
-    drawn = [pictures_of(lab.declaration, values, {}, [{}])(recorder, given, now, 0)]
+    drawn = [pictures_of(lab, values, {}, [{}])(recorder, given, now, 0)]
     document = tidied(pictures_in(recorder, given, now, [{ONLY: ONLY}], drawn), recorder)
     own = {name: getattr(fills, name) for name in ("row", "column", "first", "passes")}
     return {**document, "fills": {**own, "rows": rows, "columns": list(columns), "results": list(fills.results)}}
+
+
+def goals_in_page(lab: Any) -> list[Any]:
+    """Returns the goals of a Lab that can be begun and reached in its page."""
+    page = lab.declaration.page
+
+    def has(values: Mapping[str, Any]) -> bool:
+        return page is not None and bool(page.has(complete(lab, {**defaults_of(lab), **values})))
+
+    return [one for one in lab.declaration.goals if has(one.start) and has({**one.start, **one.solved_by})]
 
 
 # ---- marks as documents ----

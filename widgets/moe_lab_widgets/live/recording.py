@@ -55,7 +55,7 @@ def recorded(
     """
     declaration = lab.declaration
     runs = [declaration.runs({**values, **choice}) for choice in choices]
-    pictures = pictures_of(declaration, values, views or {}, choices)
+    pictures = pictures_of(lab, values, views or {}, choices)
     return _recorded(declaration.training, runs, values, declaration.records, pictures)
 
 

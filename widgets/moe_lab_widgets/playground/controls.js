@@ -16,8 +16,8 @@ import { numberIn } from "./typed.js";
  */
 /**
  * @typedef {{name: string, knobs: Knob[], rules: Rule[], defaults: {[source: string]: Values}, tip_seed: string,
- *   words: {[key: string]: string}, stories: {name: string}[], fixed?: Values}} Lab without a knob for the source of the
- *   data, the defaults are those of ""; what is fixed has no knob
+ *   words: {[key: string]: string}, goals: {name: string}[], stories: {name: string}[], fixed?: Values}} Lab without a
+ *   knob for the source of the data, the defaults are those of ""; what is fixed has no knob
  */
 
 const MOST_SEED = 1e9;
@@ -47,8 +47,7 @@ export function openPage(lab, open, draw, product) {
   if (!WebAssembly.validate(Uint8Array.from(atob(product), (letter) => letter.charCodeAt(0)))) return;
   find("old").hidden = true;
   find("page").hidden = false;
-  find("story").append(new Option("(my own settings)", "-1"));
-  for (const [place, { name }] of lab.stories.entries()) find("story").append(new Option(name, String(place)));
+  find("menu").append(new Option("(my own settings)", ""), ...menuOf(lab));
   for (const { words, address } of DECLARED.links) {
     find("links").append(element("a", { textContent: words, href: address }));
   }
@@ -57,6 +56,22 @@ export function openPage(lab, open, draw, product) {
   copiesLink(find("link"));
   open();
   new ResizeObserver(draw).observe(find("panels"));
+}
+
+/** The goals and the stories of a Lab, as groups of options. @param {Lab} lab */
+function menuOf({ goals, stories }) {
+  const groups = /** @type {const} */ ([["goals", goals], ["stories", stories]]);
+  return groups
+    .filter(([, entries]) => entries.length)
+    .map(([label, entries]) => {
+      const group = element("optgroup", { label });
+      for (const [place, { name }] of entries.entries()) {
+        const option = new Option(name, `${label} ${place}`);
+        if (label === "goals") option.dataset.goal = name;
+        group.append(option);
+      }
+      return group;
+    });
 }
 
 /** The values that a knob offers. @param {Knob} knob @returns {any[]} */

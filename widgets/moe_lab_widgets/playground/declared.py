@@ -98,7 +98,8 @@ def complete(kind: Any, values: Values) -> dict[str, Any]:
     return KnobBoard(kind.__name__, kind.knobs, values, OwnMoves()).values
 
 
-def _defaults(kind: Any) -> dict[str, Any]:
+def defaults_of(kind: Any) -> dict[str, Any]:
+    """Returns the default of every knob, and of the seed."""
     return {**{knob.name: knob.default for knob in kind.knobs}, "seed": 0}
 
 
@@ -152,7 +153,7 @@ def rule_of(kind: Any, pair: Pair) -> dict[str, Any] | None:
     knobs = {knob.name: knob for knob in kind.knobs}
     if pair.knob not in knobs or pair.by not in knobs:
         return None
-    base = {**_defaults(kind), **{name: value for name, value in FREE.items() if name in knobs}}
+    base = {**defaults_of(kind), **{name: value for name, value in FREE.items() if name in knobs}}
     every = offered(knobs[pair.knob])
     most: dict[str, Any] = {}
     among: dict[str, list[Any]] = {}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from moe_lab_widgets.engine import goal
+
 BOTH: Mapping[str, str] = {
     "NOW": "{title} is now {value}: {words}.",
     "UNREAD": "{title} stays at {value}: it must be {kind}: got '{text}'",
@@ -19,6 +21,11 @@ BOTH: Mapping[str, str] = {
     "PREDICTED": "As you predicted, {seen}.",
     "PREDICTED_ELSE": "You predicted: {answer}. But {seen}.",
     "NOT_JUDGED": "The prediction cannot be judged, because a model's loss became infinite in every trial.",
+    "REACHED": goal.REACHED,
+    "NOT_SO": goal.NOT_SO,
+    "RIGHT": goal.RIGHT,
+    "KEEP": goal.KEEP,
+    "GOALS": goal.COUNT,
     "SAME": "The page draws the library's random numbers, so every training is the library's training.",
 }
 """Texts of all pages; Labs say the same of what is typed."""

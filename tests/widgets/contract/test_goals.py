@@ -1,0 +1,149 @@
+"""Every goal of every Lab is refused at its start and reached by its solution, and what is said of it is so."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moe_lab_widgets
+from moe_lab.drawing.words import written
+from moe_lab.registry import LABS
+from moe_lab_widgets import Lab
+from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.engine import progress
+from moe_lab_widgets.engine.goal import KEEP, REACHED, Goal
+from moe_lab_widgets.live.pictures import goals_in_page
+from tests.helpers.effort import THOROUGH, one_in
+
+KINDS = [getattr(moe_lab_widgets, lab.name) for lab in LABS]
+GOALS = [(kind, number) for kind in KINDS for number in range(1, len(kind.declaration.goals) + 1)]
+SEEDS = range(5) if THOROUGH else range(1)
+WAIT = 300
+
+
+def named(value: Any) -> str:
+    return value.__name__ if isinstance(value, type) else str(value)
+
+
+@pytest.fixture
+def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Opens Labs that run in threads, on a machine on which no goal has been reached, and closes them."""
+    monkeypatch.setenv("MOE_LAB_CACHE", str(tmp_path))
+    made: list[Lab] = []
+
+    def open_(kind: Any, **values: Any) -> Lab:
+        made.append(kind(**values))
+        made[-1].controls.speed.value = "as fast as it trains"
+        assert made[-1].wait(WAIT)
+        return made[-1]
+
+    yield open_
+    for lab in made:
+        lab.close()
+
+
+def said(lab: Lab) -> str:
+    return html.unescape(lab.controls.goal.value)
+
+
+def answers(lab: Lab) -> list[str]:
+    return [button.description for button in lab.controls.answers if button.layout.display != "none"]
+
+
+def last(lab: Lab) -> MarkRecord:
+    return MarkRecord(lab.seen(lab.records[-1]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("kind", "number"), one_in(4, GOALS), ids=named)
+def test_a_goal_is_refused_at_its_start_reached_by_its_solution_and_its_reason_is_so(
+    opened: Any, kind: Any, number: int, seed: int
+) -> None:
+    goal: Goal = kind.declaration.goals[number - 1]
+    lab = opened(kind, goal=number, seed=seed)
+    start = last(lab)
+    assert not bool(goal.reached(start)), written(goal.so_far(start))
+    assert f"{goal.asks} {written(goal.so_far(start))}" in said(lab) and not answers(lab)
+    lab.set(**goal.solved_by)
+    assert lab.wait(WAIT)
+    end = last(lab)
+    assert bool(goal.reached(end)), written(goal.so_far(end))
+    assert bool(goal.why.measured(start, end)), "what is said of the right answer is not so"
+    assert f"{REACHED} {goal.why.asks}" in said(lab) and set(answers(lab)) == set(goal.why.answers)
+    wrong = next(answer for answer in goal.why.offered if answer != goal.why.right)
+    lab.controls.answers[goal.why.offered.index(wrong)].click()
+    assert goal.why.answers[wrong] in said(lab) and lab.controls.answers[goal.why.offered.index(wrong)].disabled
+    assert "goals 0 of" in lab.controls.heading.value
+    lab.controls.answers[goal.why.offered.index(goal.why.right)].click()
+    assert said(lab).endswith(f"{goal.why.answers[goal.why.right]} {goal.seen}</p>") and not answers(lab)
+    assert f"goals 1 of {len(kind.declaration.goals)}" in lab.controls.heading.value
+    assert lab.controls.menu.value == goal.asks, "its tick does not take it away"
+    assert progress.reached(kind.__name__) == {goal.asks}
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=named)
+def test_goals_are_worded_for_a_line_and_differ_from_their_solution(kind: Any) -> None:
+    goals, knobs = kind.declaration.goals, {knob.name for knob in kind.knobs}
+    assert len(goals) >= 3 and len({goal.asks for goal in goals}) == len(goals)
+    for goal in goals:
+        assert goal.asks.endswith(".") and len(goal.asks) <= 100 and goal.why.asks.endswith("?")
+        assert not set(goal.keeps) & set(goal.solved_by) and set(goal.keeps) <= knobs
+        assert all(one.endswith(".") for one in (*goal.why.answers.values(), goal.seen))
+        assert all(len(answer) <= 60 for answer in goal.why.answers), "a button is one line"
+        assert max(len(f"{one} {goal.seen}") for one in goal.why.answers.values()) <= 320
+    if kind.declaration.page is not None:
+        assert len(goals_in_page(kind)) >= 2, "a page asks, too"
+
+
+def test_what_a_goal_keeps_must_stay_and_a_goal_outlives_moves_of_sliders(opened: Any) -> None:
+    kind = moe_lab_widgets.RouterAlignmentLab
+    goal = kind.declaration.goals[0]
+    lab = opened(kind, goal=1)
+    lab.set(trials=3, **goal.solved_by)
+    assert lab.wait(WAIT)
+    trials = next(knob.title for knob in kind.knobs if knob.name == "trials")
+    assert KEEP.format(knobs=trials) in said(lab) and not answers(lab)
+    lab.controls.menu.value = kind.declaration.goals[2].asks
+    assert lab.wait(WAIT)
+    assert lab.values["samples"] == 60 and lab.values["patches_per_expert"] != 1, "a goal has a start of its own"
+    lab.controls.menu.value = "(my own settings)"
+    assert said(lab) == "" and lab.values["samples"] == 60
+
+
+def test_reached_goals_are_kept_counted_and_survive_a_broken_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MOE_LAB_CACHE", str(tmp_path / "not there yet"))
+    kind = moe_lab_widgets.BalanceLab
+    first, second, _ = (goal.asks for goal in kind.declaration.goals)
+    assert progress.keep("BalanceLab", first) and progress.keep("BalanceLab", second)
+    assert progress.keep("BalanceLab", "a goal that there was once")
+    lab = kind(playing=False)
+    assert "goals 2 of 3" in lab.controls.heading.value
+    lab.close()
+    moe_lab_widgets.goals()
+    printed = capsys.readouterr().out
+    assert f"{kind.title:22} ✓✓·" in printed and f"2 of {len(GOALS)} goals reached" in printed
+    progress.file().write_text("{")
+    assert progress.reached("BalanceLab") == set() and progress.keep("BalanceLab", first)
+    assert progress.reached("BalanceLab") == {first}
+
+
+def test_a_lab_opens_with_a_goal_or_a_story_and_refuses_others() -> None:
+    kind = moe_lab_widgets.SpecializationLab
+    story = kind.stories[0]
+    lab = kind(story=story.name, playing=False)
+    assert lab.controls.menu.value == story.name and lab.values["clusters"] == story.values["clusters"]
+    lab.close()
+    for values, words in (
+        ({"goal": 9}, "goal must be from 1 to 3, as this Lab has them: got goal=9"),
+        ({"story": "Nothing"}, "story must be one of 'Twice the clusters"),
+        ({"goal": 1, "story": story.name}, "a Lab opens with a goal or with a story: got goal=1"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            kind(**values)

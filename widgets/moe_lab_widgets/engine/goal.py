@@ -1,0 +1,81 @@
+"""A goal of a Lab: something to bring about with its sliders, which the Lab itself sees from its records."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from moe_lab.drawing.words import Words
+    from moe_lab_widgets.drawing.mark_record import MarkRecord
+
+
+MOST_ANSWERS = 3
+"""To the question of a goal that is reached."""
+REACHED, NOT_SO, RIGHT = "✓ Reached.", "✗ Not so.", "✓"
+KEEP = "✗ That would do, but the goal leaves {knobs} as it was. Put it back."
+"""What is said where a run reaches a goal with settings that the goal does not leave free."""
+COUNT = "goals {done} of {all}"
+
+
+@dataclass(frozen=True)
+class Why:
+    """The question that follows a goal that is reached.
+
+    Attributes:
+      asks: the question.
+      answers: what may be answered, the right answer first, with what is said of each.
+      measured: takes the last records of the goal's start and of its solution, returns whether what is said of the
+        right answer is so; for tests.
+    """
+
+    asks: str
+    answers: Mapping[str, str]
+    measured: Callable[[MarkRecord, MarkRecord], Any]
+
+    @property
+    def right(self) -> str:
+        """The right answer."""
+        return next(iter(self.answers))
+
+    @property
+    def offered(self) -> list[str]:
+        """The answers in the order in which they are shown, which is that of nothing."""
+        return sorted(self.answers, key=lambda answer: zlib.crc32(answer.encode()))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """Something to bring about. `reached` and `so_far` are functions of a record on tensors, as marks are.
+
+    Attributes:
+      asks: what, in one sentence.
+      reached: takes the last record of a run, returns whether it is reached.
+      so_far: takes any record, returns the numbers that matter.
+      solved_by: values, besides those of the start, that reach it on every seed.
+      why: what is asked then.
+      seen: what there was to see, said after the right answer.
+      start: values of the run that it begins with; the others take their defaults.
+      keeps: knobs that must stay as they are at the start.
+    """
+
+    asks: str
+    reached: Callable[[MarkRecord], Any]
+    so_far: Callable[[MarkRecord], Words]
+    solved_by: Mapping[str, Any]
+    why: Why
+    seen: str
+    start: Mapping[str, Any] = field(default_factory=dict)
+    keeps: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        """What a menu calls it."""
+        return self.asks
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The values that differ from the defaults at its start."""
+        return self.start

@@ -1,0 +1,104 @@
+"""The gridlock Lab's goals."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from moe_lab.drawing.marks import middle
+from moe_lab.drawing.words import Words, say
+from moe_lab.recovery.gridlock.grid_points import FOUND
+from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.engine.goal import Goal, Why
+
+SPECTRAL, JOINT = "spectral", "joint"
+
+
+def whole(now: MarkRecord, name: str) -> Tensor:
+    """Returns in how many trials a method has found all regressors."""
+    return (now.last("regressor_fit", name) >= FOUND).sum()
+
+
+def error(now: MarkRecord, name: str) -> Tensor:
+    return middle(now.last("error", name))
+
+
+def best(now: MarkRecord) -> Tensor:
+    """Returns the error that EM from the true parameters leaves."""
+    return middle(torch.as_tensor(now.record.last("best", SPECTRAL)))
+
+
+def with_the_best(now: MarkRecord) -> Words:
+    words = "All are found by spectral + EM in {:.0f} of {:.0f} trials. Its error is {:.1s}, from the truth {:.1s}."
+    trials = now.values.number("trials")
+    return say(words, whole(now, SPECTRAL), trials, error(now, SPECTRAL), best(now))
+
+
+def counts(now: MarkRecord) -> Words:
+    words = "All are found by spectral + EM in {:.0f} of {:.0f} trials, by joint EM in {:.0f}."
+    return say(words, whole(now, SPECTRAL), now.values.number("trials"), whole(now, JOINT))
+
+
+def start_of_em(now: MarkRecord) -> Tensor:
+    """Returns the worst |cos| of a regressor after the power iterations, the median over the trials."""
+    steps, fits = now.curve("regressor_fit", SPECTRAL)
+    last = (steps <= 10 * now.values.number("experts")).sum() - 1
+    return middle(fits[last])
+
+
+GOALS = (
+    Goal(
+        "Let joint EM find all regressors in every trial.",
+        reached=lambda now: whole(now, JOINT) == now.values.number("trials"),
+        so_far=counts,
+        solved_by={"experts": 4, "dimension": 12},
+        keeps=("trials", "iterations", "activation", "samples"),
+        why=Why(
+            "Why does joint EM need no help now?",
+            {
+                "With few experts random starts are good enough": "Stuck are starts in which two estimates share one "
+                "expert, and another serves two. With four experts that is rare.",
+                "The spectral start helps it": "Both run apart, on the same samples.",
+                "There are more samples": "There are as many as before.",
+            },
+            measured=lambda start, end: whole(start, JOINT) < start.values.number("trials"),
+        ),
+        seen="A better start matters where EM gets stuck.",
+    ),
+    Goal(
+        "Make the spectral start fail, too, with 8 linear experts and the moments of P3(y).",
+        reached=lambda now: whole(now, SPECTRAL) == 0,
+        so_far=with_the_best,
+        solved_by={"samples": 2000},
+        keeps=("trials", "iterations", "activation", "experts", "third", "noise", "regressors", "dimension"),
+        why=Why(
+            "From the true parameters EM stays much nearer to them. What is missing?",
+            {
+                "A good start": "The samples tell the experts well enough. But the tensor of so few is mostly noise, "
+                "and EM from a poor start does not get there.",
+                "Iterations of EM": "It has converged, far from the truth.",
+                "Samples for EM itself": "From the truth EM stays near it, on the very same samples.",
+            },
+            measured=lambda start, end: best(end) < 0.6 * error(end, SPECTRAL),
+        ),
+        seen="The samples know more than either start finds.",
+    ),
+    Goal(
+        "Hide the experts: let spectral + EM find all 8 of them in one trial at most.",
+        reached=lambda now: whole(now, SPECTRAL) <= 1,
+        so_far=counts,
+        solved_by={"third": "y"},
+        keeps=("trials", "experts", "activation", "samples", "noise", "dimension", "regressors"),
+        why=Why(
+            "The samples are the same. What hides the experts?",
+            {
+                "Moments of y mix experts and gates": "P₃(y) is made such that the gates cancel. In the moments of y "
+                "itself they do not.",
+                "y is noisier than P₃(y)": "It is a power of the same y, with the same noise.",
+                "The tensor is larger": "It has as many numbers.",
+            },
+            measured=lambda start, end: (start_of_em(start) > 0.6) & (start_of_em(end) < 0.6),
+        ),
+        seen="The polynomial is what makes a tensor of the experts alone.",
+    ),
+)

@@ -1,0 +1,90 @@
+"""The stuck-rate Lab's goals."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from moe_lab.drawing.words import Words, say
+from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.engine.goal import Goal, Why
+
+
+def found(now: MarkRecord, experts: int, column: int) -> tuple[Tensor, Tensor]:
+    """Returns how often all of some experts are found from random starts and from spectral ones.
+
+    Args:
+      column: of the map: 250, 500, 1000 and 2000 samples.
+    """
+    shares = now.last("found")
+    if experts - 2 >= shares.shape[1]:  # there are no more experts than numbers in an input
+        return torch.tensor(torch.nan), torch.tensor(torch.nan)
+    return shares[0, experts - 2, column], shares[1, experts - 2, column]
+
+
+def of_five(now: MarkRecord) -> Words:
+    return say("5 experts, 1000 samples: random {:.0%}, spectral {:.0%}.", *found(now, 5, 2))
+
+
+def of_four(now: MarkRecord) -> Words:
+    return say("4 experts, 500 samples: random {:.0%}, spectral {:.0%}.", *found(now, 4, 1))
+
+
+def stuck(now: MarkRecord) -> Tensor:
+    """Returns the largest share of random starts that are stuck in a cell."""
+    return now.last("stuck")[0].nan_to_num().amax()
+
+
+GOALS = (
+    Goal(
+        "Let random starts find 5 experts as often as the spectral start, with 1000 samples.",
+        reached=lambda now: found(now, 5, 2)[0] >= found(now, 5, 2)[1],
+        so_far=of_five,
+        solved_by={"noise": 0.5},
+        keeps=("trials", "dimension", "step"),
+        why=Why(
+            "Why does the spectral start lose its lead with more noise?",
+            {
+                "Its moments are noisier": "It reads the regressors from third powers of y, which noise blurs most.",
+                "EM is slower": "It has as many iterations, and random starts find more than before.",
+                "Random starts begin nearer": "They begin at the same places.",
+            },
+            measured=lambda start, end: found(end, 5, 2)[1] < found(start, 5, 2)[1],
+        ),
+        seen="A good start needs samples of its own.",
+    ),
+    Goal(
+        "Find 4 experts in 80 % from both starts, with 500 samples.",
+        reached=lambda now: (found(now, 4, 1)[0] >= 0.8) & (found(now, 4, 1)[1] >= 0.8),
+        so_far=of_four,
+        solved_by={"dimension": 4},
+        keeps=("trials", "iterations"),
+        why=Why(
+            "What do shorter inputs change?",
+            {
+                "Fewer numbers must be learned from as many samples": "Each regressor and each gate is shorter.",
+                "There are fewer experts": "There are four, as the goal says.",
+                "EM takes fewer iterations": "It may take as many as before.",
+            },
+            measured=lambda start, end: found(end, 4, 1)[0] >= found(start, 4, 1)[0],
+        ),
+        seen="What counts is the number of samples for each number that is learned.",
+    ),
+    Goal(
+        "Let at most one random start in five be stuck, and one in ten find 6 experts with 1000 samples.",
+        reached=lambda now: (stuck(now) <= 0.2) & (found(now, 6, 2)[0] <= 0.1),
+        so_far=lambda now: say("At most {:.0%} are stuck in a cell.", stuck(now)),
+        solved_by={"iterations": 20},
+        keeps=("trials", "dimension", "noise"),
+        why=Why(
+            "Hardly any is stuck, and hardly any has found 6 experts. What are they?",
+            {
+                "Still moving": "20 iterations are too few. Stuck is who no longer moves.",
+                "Diverged": "No number has become infinite.",
+                "At the truth": "Then they would be found.",
+            },
+            measured=lambda start, end: stuck(start) > 0.5,
+        ),
+        seen="Whether a start is stuck can only be said of one that has come to rest.",
+    ),
+)
