@@ -97,10 +97,10 @@ outcome = "c" if len(set(sixes)) > 1 else "b" if sixes[0] == cosines.shape[1] el
 prediction.seen(outcome, f"Routers nearer to the 6, trial by trial: {', '.join(map(str, sixes))}.")
 
 # %% [markdown]
-# Try, and write down what you see:
+# Choose a few other values of <kbd>seed</kbd>. Do the routers always share the two digits fairly?
 #
-# 1. Choose a few other values of <kbd>seed</kbd>. Do the routers always share the two digits fairly?
-# 2. Set $k=1$, then $k=8$. With which of them do both digits find a router in most trials?
+# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
+# reached one, and asks you why. A wrong answer gets a reason, too.
 
 # %% [markdown]
 # ## The Lab: synthetic patches
@@ -110,7 +110,7 @@ prediction.seen(outcome, f"Routers nearer to the 6, trial by trial: {', '.join(m
 # resemble $o_1$ or $o_2$ and decide nothing.
 
 # %%
-synthetic = RouterAlignmentLab(source="synthetic", seed=SEED)
+synthetic = RouterAlignmentLab(source="synthetic", seed=SEED, ask=True)
 synthetic
 
 # %% [markdown]
@@ -118,9 +118,6 @@ synthetic
 # lean to the side that they imitate. Flat tiles are background. A well-trained router keeps its pattern and, because they
 # look alike, some distractors of the same side. Raise <kbd>noise added to every patch</kbd> to 1.5 and watch both accuracies
 # fall. Set <kbd>distractors per sample (l\* − 1)</kbd> to 0 and see the CNN catch up.
-#
-# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
-# reached one, and asks you why. A wrong answer gets a reason, too.
 
 # %% [markdown]
 # ## What happened and why

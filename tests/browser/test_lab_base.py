@@ -121,7 +121,7 @@ def test_a_page_moves_no_slider_that_code_has_put_between_its_steps(opened: Call
     assert (page.readout("steps"), page.readout("g ·")) == (5, 1.23)
     page.choose("story", "Far apart")
     page.page.wait_for_timeout(1500)  # a page that rounds sends its value within a moment
-    assert page.said() == "The accuracy reaches 100 %."
+    page.until(lambda: page.said() == "The accuracy reaches 100 %.", "the story's end says nothing", 60)
     assert "gap=4.0" in page.code() and "epochs=40" in page.code(), "40 steps are the default"
     page.run_code("lab.set(gap=2.375)")
     page.until(lambda: page.readout("g ·") == 2.375, "the number beside the slider is rounded")
@@ -149,7 +149,8 @@ def test_buttons_story_time_and_pin(opened: Callable[..., NotebookPage]) -> None
     page.wait_for_change(last)
     page.choose("story", "On top of each other")
     page.until(lambda: page.value("g") == 0, "the story does not move the slider")
-    assert page.page.get_by_text("The accuracy stays near 50 %.").count() == 1
+    near = page.page.get_by_text("The accuracy stays near 50 %.")
+    page.until(lambda: near.count() == 1, "the story's end says nothing", 60)
     before = page.run()
     page.button("Reset").click()
     page.until(lambda: page.run() > before, "reset does nothing")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.engine import progress
-from moe_lab_widgets.engine.goal import KEEP, REACHED, Goal
+from moe_lab_widgets.engine.goal import JUST_RUN, KEEP, REACHED, Goal
 from moe_lab_widgets.live.pictures import goals_in_page
 from tests.helpers.effort import THOROUGH, one_in
+from tests.widgets.cases import Case
+from tests.widgets.labs import Make
 
 KINDS = [getattr(moe_lab_widgets, lab.name) for lab in LABS]
 GOALS = [(kind, number) for kind in KINDS for number in range(1, len(kind.declaration.goals) + 1)]
@@ -98,6 +101,40 @@ def test_goals_are_worded_for_a_line_and_differ_from_their_solution(kind: Any) -
         assert max(len(f"{one} {goal.seen}") for one in goal.why.answers.values()) <= 320
     if kind.declaration.page is not None:
         assert len(goals_in_page(kind)) >= 2, "a page asks, too"
+
+
+def test_a_question_holds_the_lab_until_it_is_answered_and_the_end_judges_the_answer(case: Case, make: Make) -> None:
+    lab = make(ask=True)
+    question = case.kind.declaration.question
+    assert lab.wait(WAIT) == "held" and said(lab).endswith(f"{question.asks}</p>") and not lab.playing
+    assert answers(lab) == [*question.answers, JUST_RUN]
+    lab.controls.answers[0].click()
+    assert lab.wait(WAIT) == "ended" and not answers(lab)
+    right = float(question.right(last(lab)))
+    begun = "The prediction cannot" if math.isnan(right) else "As you predicted, " if right == 0 else "You predicted: "
+    assert said(lab).startswith(f"<p aria-live='polite'>{begun}")
+    if not math.isnan(right):
+        assert written(question.seen(last(lab))) in said(lab)
+
+
+def test_a_question_is_of_the_settings_before_an_answer_and_may_be_left_unanswered() -> None:
+    small = {"trials": 1, "steps": 20, "samples": 100}
+    lab = moe_lab_widgets.SpecializationLab(ask=True, **small)
+    lab.wait(WAIT)
+    lab.set(seed=3)
+    assert lab.wait(WAIT) == "held" and answers(lab), "it is still open"
+    lab.controls.answers[1].click()
+    lab.wait(WAIT)
+    assert "redicted" in said(lab)
+    lab.set(seed=4)
+    lab.wait(WAIT)
+    assert said(lab) == "", "the prediction was about other settings"
+    lab.close()
+    lab = moe_lab_widgets.SpecializationLab(ask=True, **small)
+    lab.wait(WAIT)
+    lab.controls.answers[len(answers(lab)) - 1].click()
+    assert lab.wait(WAIT) == "ended" and said(lab) == ""
+    lab.close()
 
 
 def test_what_a_goal_keeps_must_stay_and_a_goal_outlives_moves_of_sliders(opened: Any) -> None:

@@ -155,7 +155,7 @@ def test_a_map_is_drawn_and_told_as_in_python(tmp_path: Path) -> None:
         same(picture["sentence"], LAB.declaration.caption.words(now), about)
         same(picture["trouble"], LAB.declaration.trouble.words(now), about)
         same_goals(LAB, picture, now, about)
-        asked = LAB.declaration.page.question
+        asked = LAB.declaration.question
         same(picture["right"], asked.right(now), about)
         same(picture["seen"], asked.seen(now), about)
         said.append(written(LAB.declaration.caption.words(now)))

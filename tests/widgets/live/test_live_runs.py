@@ -143,7 +143,7 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
                         raise RoundingError(*error.args) from error
         now = MarkRecord(record)
         assert (one["words"], values) == (written(kind.declaration.caption.words(now)), values)
-        asked = kind.declaration.page.question
+        asked = kind.declaration.question
         same(one["pictures"][view]["right"], asked.right(now), "the right answer")
         same(one["pictures"][view]["seen"], asked.seen(now), "what was seen")
         same_goals(kind, one["pictures"][view], now, f"step {record.step}, {values}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from moe_lab.core.config import require
@@ -11,7 +12,19 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.engine import progress
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone
 from moe_lab_widgets.engine.controls import OWN, Controls
-from moe_lab_widgets.engine.goal import KEEP, NOT_SO, REACHED, RIGHT, Goal
+from moe_lab_widgets.engine.declaration import Declared
+from moe_lab_widgets.engine.goal import (
+    JUST_RUN,
+    KEEP,
+    NOT_JUDGED,
+    NOT_SO,
+    PREDICTED,
+    PREDICTED_ELSE,
+    REACHED,
+    RIGHT,
+    Goal,
+    Question,
+)
 from moe_lab_widgets.engine.knobs import LabKnob
 from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.engine.story import Story
@@ -33,9 +46,14 @@ def entry_of(goals: Sequence[Goal], stories: Sequence[Story], goal: int | None, 
 
 
 class Asker:
-    """Keeps what was chosen in the menu of a Lab, and says what is to be said of it.
+    """Asks before a run; keeps what was chosen in the menu of a Lab, and says what is to be said of it.
+
+    Args:
+      lab: whose question, goals and stories they are.
+      play: starts a run that is held.
 
     Attributes:
+      asks: the question before a run; None where none is asked.
       chosen: the goal or the story; None for the user's own settings.
       reached: whether a run has reached the goal.
       done: the names of the goals that are reached and answered, now or earlier (`progress`).
@@ -43,26 +61,28 @@ class Asker:
 
     def __init__(
         self,
-        lab: str,
+        lab: Declared,
         controls: Controls,
-        goals: Sequence[Goal],
-        stories: Sequence[Story],
         knobs: Sequence[LabKnob],
         own_moves: OwnMoves,
+        play: Callable[[], None],
     ) -> None:
-        self._lab, self._controls, self._goals, self._own_moves = lab, controls, goals, own_moves
+        self._lab, self._controls, self._own_moves, self._play = type(lab).__name__, controls, own_moves, play
         self._titles = {knob.name: knob.title for knob in knobs}
-        self._entries: dict[str, Goal | Story] = {goal.name: goal for goal in goals}
-        self._entries |= {story.name: story for story in stories}
+        self._goals: Sequence[Goal] = lab.declaration.goals
+        self._entries: dict[str, Goal | Story] = {goal.name: goal for goal in self._goals}
+        self._entries |= {story.name: story for story in lab.stories}
+        self.asks: Question | None = None
+        self._predicted: int | None = None
         self.chosen: Goal | Story | None = None
-        self.reached, self.done = False, {goal.name for goal in goals} & progress.reached(lab)
+        self.reached, self.done = False, {goal.name for goal in self._goals} & progress.reached(self._lab)
         self._answered: list[str] = []
         self._kept: dict[str, Any] = {}
-        self._said = ""
         self._tell_done()
 
-    def open(self, entry: Goal | Story | None, values: dict[str, Any]) -> None:
-        """Takes the goal or the story with which a Lab opens, if any, and its values."""
+    def open(self, entry: Goal | Story | None, asks: Question | None, values: dict[str, Any]) -> None:
+        """Takes the goal or the story, or the question, with which a Lab opens, if any, and its values."""
+        self.asks = asks
         if entry is not None:
             self.choose(entry.name)
             self.begin(values)
@@ -71,6 +91,7 @@ class Asker:
     def choose(self, name: str) -> Goal | Story | None:
         """Takes what was chosen in the menu."""
         self.chosen, self.reached, self._answered, self._kept = self._entries.get(name), False, [], {}
+        self.asks = self._predicted = None
         self._controls.explain("")
         self._say("" if not isinstance(self.chosen, Goal) else self.chosen.asks)
         with self._own_moves():
@@ -83,7 +104,10 @@ class Asker:
             self._kept = {name: values[name] for name in self.chosen.keeps}
 
     def moved(self) -> None:
-        """A setting was moved: a story no longer describes what is on show; a goal is still sought."""
+        """A setting was moved: stories and predictions are of others, a goal is still sought, a question still open."""
+        if self._predicted is not None:
+            self._predicted = None
+            self._say("")
         if isinstance(self.chosen, Story):
             self.choose(OWN)
         else:
@@ -99,6 +123,8 @@ class Asker:
         """
         if isinstance(self.chosen, Story) and ended:
             self._controls.explain(self.chosen.what_to_see)
+        if self.asks is not None:
+            self._ask(MarkRecord(record), ended)
         if not isinstance(self.chosen, Goal) or self.reached:
             return
         now, goal = MarkRecord(record), self.chosen
@@ -112,9 +138,26 @@ class Asker:
         self.reached = True
         self._say(f"{REACHED} {goal.why.asks}", goal.why.offered)
 
+    def _ask(self, now: MarkRecord, ended: bool) -> None:
+        """Asks before the first step; judges what was predicted at the end; is silent where nothing was."""
+        assert self.asks is not None
+        if self._predicted is None:
+            open_ = bool(now.first) and not ended
+            self._say(*((self.asks.asks, (*self.asks.answers, JUST_RUN)) if open_ else ("",)))
+        elif ended:
+            right, seen = float(self.asks.right(now)), written(self.asks.seen(now))
+            words = NOT_JUDGED if math.isnan(right) else PREDICTED if right == self._predicted else PREDICTED_ELSE
+            self._say(words.format(seen=seen, answer=self.asks.answers[self._predicted]))
+
     @alone
     def answer(self, number: int) -> None:
-        """Takes an answer to the question of the goal that is reached."""
+        """Takes an answer to the question before a run, which starts it, or to that of the goal that is reached."""
+        if self.asks is not None:
+            predicted = number < len(self.asks.answers)
+            self._predicted = number if predicted else None
+            self._say(f"{self.asks.asks} {self.asks.answers[number]}" if predicted else "")
+            self._play()
+            return
         assert isinstance(self.chosen, Goal)
         why = self.chosen.why
         answer = why.offered[number]

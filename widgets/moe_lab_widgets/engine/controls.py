@@ -15,7 +15,7 @@ import ipywidgets as w
 from moe_lab.core.knobs import Knob
 from moe_lab.drawing import theme
 from moe_lab_widgets.engine.callbacks import alone
-from moe_lab_widgets.engine.goal import COUNT, MOST_ANSWERS, RIGHT
+from moe_lab_widgets.engine.goal import COUNT, MOST_PREDICTIONS, RIGHT
 from moe_lab_widgets.engine.knobs import TOOLTIPS, LabKnob, explain, readout_format, stretched
 
 STYLE = Path(__file__).with_name("lab.css").read_text(encoding="utf-8")
@@ -154,7 +154,7 @@ class Controls:
         self._tip(self.menu, f"{what} that show something, and what to see there")
         self.goal = w.HTML()
         self.goal.add_class("moe-lab-grows")
-        self.answers = [w.Button(layout={"display": "none"}) for _ in range(MOST_ANSWERS)]
+        self.answers = [w.Button(layout={"display": "none"}) for _ in range(MOST_PREDICTIONS + 1)]
         self._asked = box([self.goal, *self.answers], "moe-lab-bar")
         self._asked.add_class("moe-lab-goal")
         self._asked.layout.display = "none"
@@ -290,7 +290,7 @@ class Controls:
 
     @alone
     def ask(self, words: str, answers: Sequence[str], refused: Collection[str] = ()) -> None:
-        """Writes what is said of a goal, with buttons for answers; empty removes the line.
+        """Writes a question, or what is said of a goal, with buttons for answers; empty removes the line.
 
         Args:
           refused: answers that were given, and are wrong.

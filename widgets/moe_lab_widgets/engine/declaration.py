@@ -23,7 +23,7 @@ from moe_lab.core.training import Training
 from moe_lab_widgets.drawing.panel import Panel
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.engine.copying import code_of, own_code, started
-from moe_lab_widgets.engine.goal import Goal
+from moe_lab_widgets.engine.goal import Goal, Question
 from moe_lab_widgets.engine.knobs import LabKnob, on_gpu, record_count, time_limit
 from moe_lab_widgets.engine.own import records_of
 from moe_lab_widgets.engine.record import ONLY, Record, dataset, side_by_side
@@ -48,6 +48,7 @@ class Declaration:
 
     Attributes:
       train, runs, panels, goals, seconds, measures, caption, arguments: see `lab`.
+      question: what it asks before a run.
       check: raises a ValueError where values do not fit together.
       check_view: the same for values of view-only knobs.
       training: what trains the runs, by which a page can record them.
@@ -73,6 +74,7 @@ class Declaration:
     begin: Callable[[RunConfig, dict[str, Any]], Iterator[Any]] | None = None
     arguments: Mapping[str, Argument] = field(default_factory=dict)
     panels: Sequence[Panel] = ()
+    question: Question | None = None
     goals: Sequence[Goal] = ()
     steps: Callable[[Values], int] | None = None
     compares: bool = True

@@ -1,4 +1,4 @@
-"""A goal of a Lab: something to bring about with its sliders, which the Lab itself sees from its records."""
+"""What a Lab asks: a question before a run, and goals, which it sees from its records that somebody has reached."""
 
 from __future__ import annotations
 
@@ -12,12 +12,32 @@ if TYPE_CHECKING:
     from moe_lab_widgets.drawing.mark_record import MarkRecord
 
 
-MOST_ANSWERS = 3
-"""To the question of a goal that is reached."""
+MOST_ANSWERS, MOST_PREDICTIONS = 3, 5
+"""To the question of a goal that is reached; to that before a run."""
 REACHED, NOT_SO, RIGHT = "✓ Reached.", "✗ Not so.", "✓"
 KEEP = "✗ That would do, but the goal leaves {knobs} as it was. Put it back."
 """What is said where a run reaches a goal with settings that the goal does not leave free."""
 COUNT = "goals {done} of {all}"
+JUST_RUN = "Just run it"
+PREDICTED, PREDICTED_ELSE = "As you predicted, {seen}.", "You predicted: {answer}. But {seen}."
+NOT_JUDGED = "The prediction cannot be judged, because a model's loss became infinite in every trial."
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a Lab asks before a run, of any values: each answer starts the run, and its end judges it.
+
+    Attributes:
+      asks: the question.
+      answers: what may be answered, at most five.
+      right: takes the last record, returns the number of the right answer, from 0; NaN where it cannot be told.
+      seen: takes the same, returns what was seen, in words that follow "As you predicted, ".
+    """
+
+    asks: str
+    answers: Sequence[str]
+    right: Callable[[MarkRecord], Any]
+    seen: Callable[[MarkRecord], Words]
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ class Lab(Saving, w.VBox):
       playing: whether the run goes on by itself.
       projector: a picture half as large again, for a lecture hall.
       goal, story: the number of a goal, or the name of a story, to open with; `values` change its settings.
+      ask: whether it is held at step 0 with a question; an answer starts the run. One that trains in its cell is not.
       values: initial values of knobs, `seed`, and `device`: "auto", "cpu" or "cuda".
 
     Raises:
@@ -66,6 +67,7 @@ class Lab(Saving, w.VBox):
         projector: bool = False,
         goal: int | None = None,
         story: str | None = None,
+        ask: bool = False,
         **values: Any,
     ) -> None:
         goals = self.declaration.goals
@@ -96,8 +98,9 @@ class Lab(Saving, w.VBox):
             picture=lambda: (self.png(), self._presenter.told),
             close=self.close,
         )
-        self._asker = Asker(type(self).__name__, self.controls, goals, self.stories, knobs, self._own_moves)
-        self._asker.open(entry, self.values)
+        asks = self.declaration.question if ask and entry is None and not self.headless else None
+        self._asker = Asker(self, self.controls, knobs, self._own_moves, self.play)
+        self._asker.open(entry, asks, self.values)
         self._presenter = Presenter(
             self,
             asker=self._asker,
@@ -114,8 +117,8 @@ class Lab(Saving, w.VBox):
             headless=self.headless,
             most_records=self.most_records,
         )
-        self._runner.playing = playing
-        self.controls.show_playing(playing)
+        self._runner.playing = playing and asks is None
+        self.controls.show_playing(self._runner.playing)
         self.controls.speed.value = self.speed
         self._runner.pace.frames = self.frames
         self._runner.set_pace(SPEEDS[self.speed])
@@ -350,6 +353,7 @@ class Lab(Saving, w.VBox):
             self.play()
 
     def _entry_chosen(self, name: str) -> None:
+        self._runner.playing |= self._asker.asks is not None
         entry = self._asker.choose(name)
         if entry is not None:
             self._touch()

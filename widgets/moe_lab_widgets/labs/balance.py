@@ -30,11 +30,12 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.mark_words import larger, of_three, spread_note, trial_words
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
+from moe_lab_widgets.engine.goal import Question
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.balance_goals import GOALS
 from moe_lab_widgets.labs.balance_stories import STORIES
-from moe_lab_widgets.live.declare import LivePage, Question
+from moe_lab_widgets.live.declare import LivePage
 
 NONE: str = BALANCINGS[0]
 NAMES = {"none": "none", "switch": "Switch loss", "importance": "importance", "z-loss": "z-loss", "bias": "bias"}
@@ -293,7 +294,6 @@ LIVE = LivePage(
     fixed={"shared": 0, "imbalance": 1.0},
     missing=("Other activations, shared experts and clusters of different sizes need Python.",),
     restricted=(("experts_per_sample", "experts"),),
-    question=QUESTION,
 )  # fmt: skip
 """How the Lab is recorded for a page."""
 
@@ -311,6 +311,7 @@ BalanceLab = lab(
     measures={"test_accuracy": "", "load_entropy": "entropy of the load"},
     panels=PANELS,
     caption=sentence(caption),
+    question=QUESTION,
     goals=GOALS,
     stories=STORIES,
     diverged=diverged,

@@ -34,7 +34,7 @@ from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, co
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs import gridlock_record as at
-from moe_lab_widgets.labs.gridlock_goals import GOALS
+from moe_lab_widgets.labs.gridlock_goals import GOALS, QUESTION
 from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL
 from moe_lab_widgets.labs.gridlock_stories import PRINTED, STORIES
 
@@ -373,6 +373,7 @@ GridlockLab = lab(
         ),
     ),
     caption=caption,
+    question=QUESTION,
     goals=GOALS,
     stories=STORIES,
     progress=progress,

@@ -1,4 +1,4 @@
-"""The gridlock Lab's goals."""
+"""The gridlock Lab's question and goals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, say
 from moe_lab.recovery.gridlock.grid_points import FOUND
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.engine.goal import Goal, Why
+from moe_lab_widgets.drawing.mark_words import larger, of_three
+from moe_lab_widgets.engine.goal import Goal, Question, Why
 
 SPECTRAL, JOINT = "spectral", "joint"
 
@@ -101,4 +102,25 @@ GOALS = (
         ),
         seen="The polynomial is what makes a tensor of the experts alone.",
     ),
+)
+
+# ---- the question ----
+
+
+def finds_more(now: MarkRecord) -> Tensor:
+    """Returns which method finds all regressors in more trials: 0 the spectral one, 1 joint EM, 2 neither."""
+    return larger(whole(now, SPECTRAL).to(torch.float64), whole(now, JOINT).to(torch.float64), 0.5)
+
+
+def seen(now: MarkRecord) -> Words:
+    more = say("spectral + EM does"), say("joint EM does"), say("both find them equally often")
+    counts = say(": spectral + EM in {:.0f} trials, joint EM in {:.0f}", whole(now, SPECTRAL), whole(now, JOINT))
+    return of_three(finds_more(now), *more) + counts
+
+
+QUESTION = Question(
+    "Before it runs: which method will find all regressors in more trials?",
+    ("spectral + EM", "joint EM from random starts", "both in equally many"),
+    finds_more,
+    seen,
 )

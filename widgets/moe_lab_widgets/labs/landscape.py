@@ -25,7 +25,7 @@ from moe_lab_widgets.drawing.words import middle, two_digits
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.record import Record
-from moe_lab_widgets.labs.landscape_goals import GOALS
+from moe_lab_widgets.labs.landscape_goals import GOALS, QUESTION
 from moe_lab_widgets.labs.landscape_stories import STORIES
 
 NAMES = {"L4": "L₄", "l2": "ℓ₂"}
@@ -298,6 +298,7 @@ LandscapeLab = lab(
         Panel("Error through time", draw_error, furnish_error, error_note, width=416, margins=(60, 90, 100, 102)),
     ),
     caption=caption,
+    question=QUESTION,
     goals=GOALS,
     stories=STORIES,
     trouble=trouble,

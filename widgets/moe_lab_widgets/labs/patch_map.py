@@ -22,7 +22,7 @@ from moe_lab_widgets.drawing.words import middle, percent
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.record import Record
-from moe_lab_widgets.labs.patch_map_goals import GOALS
+from moe_lab_widgets.labs.patch_map_goals import GOALS, QUESTION
 from moe_lab_widgets.labs.patch_map_stories import STORIES
 
 STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
@@ -378,6 +378,7 @@ PatchMapLab = lab(
         Panel("Test accuracy", draw_accuracy, furnish_accuracy, _thin, width=232, margins=(56, 82, 96, 62)),
     ),
     caption=caption,
+    question=QUESTION,
     goals=GOALS,
     stories=STORIES,
     diverged=diverged,

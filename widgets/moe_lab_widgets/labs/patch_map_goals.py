@@ -1,4 +1,4 @@
-"""The patch-map Lab's goals."""
+"""The patch-map Lab's question and goals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from torch import Tensor
 from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.engine.goal import Goal, Why
+from moe_lab_widgets.drawing.mark_words import larger, of_three
+from moe_lab_widgets.engine.goal import Goal, Question, Why
 
 
 def right(now: MarkRecord, name: str | None = None) -> Tensor:
@@ -88,4 +89,24 @@ GOALS = (
         ),
         seen="The authors' softmax, over all patches, learns from a single one.",
     ),
+)
+
+# ---- the question ----
+
+
+def more_often(now: MarkRecord) -> Tensor:
+    """Returns which network is right more often: 0 that with gates, 1 that without, 2 neither by 3 points."""
+    return larger(right(now), right(now, now.names[1]), 0.03)
+
+
+def seen(now: MarkRecord) -> Words:
+    more = say("the one with gates is"), say("the one without gates is"), say("both are about equally often")
+    return of_three(more_often(now), *more) + say(": {:.0%} with, {:.0%} without", right(now), right(now, now.names[1]))
+
+
+QUESTION = Question(
+    "Before it runs: which network will be right more often at the end?",
+    ("the one with gates", "the one without gates", "both about equally often (within 3 points)"),
+    more_often,
+    seen,
 )

@@ -23,6 +23,7 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.on_axes import write
 from moe_lab_widgets.engine.controls import FASTEST
+from moe_lab_widgets.engine.goal import Question
 from moe_lab_widgets.engine.knobs import LabKnob, config_from, device_setting, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of, with_mnist
@@ -50,7 +51,7 @@ from moe_lab_widgets.labs.phase_transition_words import (
     seen,
     trained,
 )
-from moe_lab_widgets.live.declare import OF_PATTERNS, Derived, Fills, LivePage, Question
+from moe_lab_widgets.live.declare import OF_PATTERNS, Derived, Fills, LivePage
 
 TEST_SAMPLES = {SYNTHETIC: 400, DIGITS: 400, MNIST: 1000}
 LEARNING_RATE = {SYNTHETIC: 10.0, DIGITS: 10.0, MNIST: None}
@@ -282,7 +283,6 @@ LIVE = LivePage(
     derived={"rows": Derived({"patches": 1}, KEPT[-1])},
     choices=[{"training": training, **kind} for training in (SEPARATE, JOINT) for kind in _KINDS],
     restricted=OF_PATTERNS,
-    question=Question("Before it runs: at which l will the fewest samples be enough?", ANSWERS, right_answer, seen),
     fills=Fills(
         training_of,
         of_run,
@@ -316,6 +316,7 @@ PhaseTransitionLab = lab(
     arguments={"mnist": with_mnist},
     knobs=KNOBS,
     page=LIVE,
+    question=Question("Before it runs: at which l will the fewest samples be enough?", ANSWERS, right_answer, seen),
     goals=GOALS,
     stories=STORIES,
     panels=(

@@ -20,7 +20,7 @@ from moe_lab_widgets.labs.phase_transition_record import (
 from moe_lab_widgets.labs.phase_transition_stories import JOINT
 
 ANSWERS = ("l = 1", "l = 2 or 3", "l = 4 or 5", "l = 6 or more", "no l succeeds")
-"""What may be answered to the page's question."""
+"""What may be answered to the question."""
 FIRST_TRAININGS = 5
 """Trainings of every grid point that run first."""
 COVERED = 0.8
@@ -114,7 +114,7 @@ def lost(now: MarkRecord) -> Words:
     return either(count > 0, either(count == 1, one, several), NOTHING)
 
 
-# ---- the page's question ----
+# ---- the question ----
 
 
 def right_answer(now: MarkRecord) -> Tensor:

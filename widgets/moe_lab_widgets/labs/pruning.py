@@ -23,7 +23,7 @@ from moe_lab_widgets.drawing.words import median, middle, short, trial_of, worst
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs import pruning_record as of
-from moe_lab_widgets.labs.pruning_goals import GOALS
+from moe_lab_widgets.labs.pruning_goals import GOALS, QUESTION
 from moe_lab_widgets.labs.pruning_knobs import KNOBS, MEANINGS, NAMES, check, check_view
 from moe_lab_widgets.labs.pruning_record import Outcome, PruningSnapshot, curves_of, looked_at, outcome, threshold
 from moe_lab_widgets.labs.pruning_stories import STORIES
@@ -382,6 +382,7 @@ PruningLab = lab(
         Panel("What is left", draw_left, furnish_left, width=162, margins=(20, 12, 60, 50)),
     ),
     caption=caption,
+    question=QUESTION,
     goals=GOALS,
     stories=STORIES,
     check=check,

@@ -1,13 +1,16 @@
-"""The pruning Lab's goals. Its record holds more than measures, so they read the record itself."""
+"""The pruning Lab's question and goals. Its record holds more than measures, so they read the record itself."""
 
 from __future__ import annotations
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.drawing.mark_words import larger, of_three
 from moe_lab_widgets.drawing.words import middle
-from moe_lab_widgets.engine.goal import Goal, Why
+from moe_lab_widgets.engine.goal import Goal, Question, Why
 from moe_lab_widgets.labs.pruning_record import TOKENS_CHOOSE, Outcome, looked_at, outcome, recipe, threshold
 
 
@@ -113,4 +116,31 @@ GOALS = (
         ),
         seen="Pruning heals where what is superfluous does harm.",
     ),
+)
+
+# ---- the question ----
+
+
+def against_chance(now: MarkRecord) -> tuple[Tensor, Tensor]:
+    """Returns the median accuracies after pruning by the criterion on show and at random."""
+    found = outcome_of(now)
+    accuracies = (np.nan, np.nan) if found is None else (middle(found.plain), middle(found.chance))
+    return torch.tensor(accuracies[0]), torch.tensor(accuracies[1])
+
+
+def keeps_more(now: MarkRecord) -> Tensor:
+    """Returns which keeps more right: 0 the criterion on show, 1 chance, 2 neither by 2 points."""
+    return larger(*against_chance(now), 0.02)
+
+
+def seen(now: MarkRecord) -> Words:
+    more = say("the criterion does"), say("chance does"), say("both keep about as many")
+    return of_three(keeps_more(now), *more) + say(": {:.0%} by the criterion, {:.0%} at random", *against_chance(now))
+
+
+QUESTION = Question(
+    "Before it runs: pruned by ρ, which layer will be right more often?",
+    ("pruned by the criterion on show", "pruned at random", "both about equally often (within 2 points)"),
+    keeps_more,
+    seen,
 )

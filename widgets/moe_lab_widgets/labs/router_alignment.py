@@ -39,6 +39,7 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.mark_words import larger, of_three, whole_passes
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
+from moe_lab_widgets.engine.goal import Question
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import with_mnist
 from moe_lab_widgets.labs.router_alignment_goals import GOALS
@@ -55,7 +56,7 @@ from moe_lab_widgets.labs.router_alignment_runs import (
 )
 from moe_lab_widgets.labs.router_alignment_stories import STORIES
 from moe_lab_widgets.labs.router_alignment_words import SHOWN, caption
-from moe_lab_widgets.live.declare import OF_PATTERNS, LivePage, Question
+from moe_lab_widgets.live.declare import OF_PATTERNS, LivePage
 
 SMALLEST_BAR = 0.015
 """So that a coverage of 0 can be seen."""
@@ -279,7 +280,6 @@ LIVE = LivePage(
         {"source": SYNTHETIC},
     ),
     missing=("MNIST and mixtures of one's own need Python.",),
-    question=QUESTION,
     restricted=(
         ("experts", "neurons"),
         ("patches_per_expert", "patches"),
@@ -346,6 +346,7 @@ RouterAlignmentLab = lab(
         ),
     ),
     caption=sentence(caption),
+    question=QUESTION,
     goals=GOALS,
     stories=STORIES,
     diverged=lambda name, trials: f"The {NAMES[name]}'s loss became infinite in {trials}: no further steps there.",

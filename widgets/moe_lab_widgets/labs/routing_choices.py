@@ -24,11 +24,12 @@ from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.mark_words import larger, of_three, whole_passes
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
+from moe_lab_widgets.engine.goal import Question
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.routing_choices_goals import GOALS
 from moe_lab_widgets.labs.routing_choices_stories import STORIES
-from moe_lab_widgets.live.declare import Derived, LivePage, Question
+from moe_lab_widgets.live.declare import Derived, LivePage
 
 STUDY = "chosen"
 """The model whose routing the sliders describe."""
@@ -325,7 +326,6 @@ LIVE = LivePage(
         {"routing": "hash"},
     ),
     restricted=(("experts_per_patch", "experts"),),
-    question=QUESTION,
 )  # fmt: skip
 """How the Lab is recorded for a page."""
 
@@ -343,6 +343,7 @@ RoutingChoicesLab = lab(
     measures={"test_accuracy": "", "signal_kept": "o kept", "lost": "lost"},
     panels=PANELS,
     caption=sentence(caption),
+    question=QUESTION,
     goals=GOALS,
     stories=STORIES,
     diverged="The loss of {name} became infinite in {trials}: try a smaller step size.",

@@ -31,11 +31,12 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.mark_words import larger, spread_note, trial_words
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
+from moe_lab_widgets.engine.goal import Question
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.specialization_goals import GOALS
 from moe_lab_widgets.labs.specialization_stories import STORIES
-from moe_lab_widgets.live.declare import LivePage, Question
+from moe_lab_widgets.live.declare import LivePage
 
 FIRST_FILTERS = 8e-4
 """sigma_0: first filters so small that one can watch the clusters being divided (from .01 it is done in 10 steps)."""
@@ -341,7 +342,6 @@ LIVE = LivePage(
     choices={"activation": ("cubic", "linear", "relu")},
     missing=("Other activations need Python.",),
     restricted=(("clusters", "dimension"),),
-    question=QUESTION,
 )  # fmt: skip
 """How the Lab is recorded for a page."""
 
@@ -369,6 +369,7 @@ SpecializationLab = lab(
         mark_panel("Test accuracy", accuracy, accuracy_axes, accuracy_note, width=220, margins=(58, 12, 84, 94)),
     ),
     caption=sentence(caption),
+    question=QUESTION,
     goals=GOALS,
     stories=STORIES,
     diverged="The loss of the {name} experts became infinite in {trials}: try smaller steps.",

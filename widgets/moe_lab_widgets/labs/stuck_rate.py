@@ -28,7 +28,7 @@ from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import LabKnob, device_setting, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.record import Record
-from moe_lab_widgets.labs.stuck_rate_goals import GOALS
+from moe_lab_widgets.labs.stuck_rate_goals import GOALS, QUESTION
 from moe_lab_widgets.labs.stuck_rate_stories import EM, GRADIENT, STORIES
 
 EXPERTS, SAMPLES = (2, 3, 4, 5, 6), (250, 500, 1000, 2000)
@@ -242,6 +242,7 @@ StuckRateLab = lab(
     move as one batch.
     """,
     knobs=KNOBS,
+    question=QUESTION,
     goals=GOALS,
     stories=STORIES,
     panels=(

@@ -1,4 +1,4 @@
-"""The stuck-rate Lab's goals."""
+"""The stuck-rate Lab's question and goals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from torch import Tensor
 
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.engine.goal import Goal, Why
+from moe_lab_widgets.drawing.mark_words import larger, of_three
+from moe_lab_widgets.engine.goal import Goal, Question, Why
 
 
 def found(now: MarkRecord, experts: int, column: int) -> tuple[Tensor, Tensor]:
@@ -87,4 +88,30 @@ GOALS = (
         ),
         seen="Whether a start is stuck can only be said of one that has come to rest.",
     ),
+)
+
+# ---- the question ----
+
+
+def lost(now: MarkRecord) -> Tensor:
+    """Returns (method,) the share of all starts that are stuck on the whole map."""
+    return now.last("stuck").nan_to_num().mean((1, 2))
+
+
+def stuck_more(now: MarkRecord) -> Tensor:
+    """Returns which starts are stuck more often: 0 random ones, 1 spectral ones, 2 neither."""
+    return larger(lost(now)[0], lost(now)[1], 0.05)
+
+
+def seen(now: MarkRecord) -> Words:
+    more = say("random starts are"), say("spectral starts are"), say("both are about equally often")
+    shares = say(": {:.0%} of the random ones, {:.0%} of the spectral ones", *lost(now))
+    return of_three(stuck_more(now), *more) + shares
+
+
+QUESTION = Question(
+    "Before it runs: on the whole map, which starts will be stuck more often?",
+    ("random starts", "spectral starts", "both about equally often (within 5 points)"),
+    stuck_more,
+    seen,
 )

@@ -10,24 +10,6 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Question:
-    """What a page asks before a run, of any values: each answer starts the run, and its end judges it.
-
-    Attributes:
-      asks: the question.
-      answers: what may be answered.
-      right: takes the last record (`MarkRecord`), returns the number of the right answer, from 0; NaN where it
-        cannot be told.
-      seen: takes the same, returns what was seen, in words that follow "As you predicted, ".
-    """
-
-    asks: str
-    answers: Sequence[str]
-    right: Callable[[Any], Any]
-    seen: Callable[[Any], Any]
-
-
-@dataclass(frozen=True)
 class Fills:
     """The map that a page fills with trainings, of one trial each.
 
@@ -99,7 +81,6 @@ class LivePage:
       missing: what the page lacks, as sentences.
       restricted: pairs of knobs of which the second decides how far the first may go, and the conditions under which it
         does, if there are any: {"knob": name, "is": values} or {"knob": name, "not": values}.
-      question: what it asks before a run.
       fills: the map that it fills, where it is one.
     """
 
@@ -109,7 +90,6 @@ class LivePage:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     missing: Sequence[str] = ()
     restricted: Sequence[tuple[Any, ...]] = ()
-    question: Question | None = None
     fills: Fills | None = None
 
     @property

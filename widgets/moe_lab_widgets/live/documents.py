@@ -150,7 +150,7 @@ def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
         if _within(values := complete(kind, {**defaults_of(kind), **story.values}), page, told)
     ]
     sources = next((knob.choices for knob in kind.knobs if knob.name == "source"), ())
-    asked, runs = page.question, {} if declaration.runs is None else declaration.runs(defaults_of(kind))
+    asked, runs = declaration.question, {} if declaration.runs is None else declaration.runs(defaults_of(kind))
     return {
         "name": kind.__name__,
         "title": kind.title,

@@ -108,7 +108,7 @@ def pictures_of(
     declaration, goals = lab.declaration, goals_in_page(lab)
 
     def pictures(recorder: OperationRecorder, given: RecordedValues, now: RecordedNow, number: int) -> Document:
-        asked, found = declaration.page and declaration.page.question, {}
+        asked, found = declaration.question, {}
         for key, view in _views(views):
             given.plain = {**values, **choices[number], **view}
             with recorder.program(f"furniture/{number}{key}"):
