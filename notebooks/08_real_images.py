@@ -124,14 +124,11 @@ lab
 # rises above chance, 25 %, and stays far below 100 %. **3:** Test accuracy. The gates do find something, and yet the
 # mixture is *not* better than the network without gates.
 #
-# Try, and write down what you see:
+# Set <kbd>l · patches kept per expert</kbd> to 16. Every expert keeps everything. What is left for a gate to do? Then change
+# the <kbd>seed</kbd>. In how many trials is the mixture ahead of the network without gates?
 #
-# 1. Set <kbd>gates</kbd> to "random". How much do learned gates gain over chance?
-# 2. Set <kbd>l · patches kept per expert</kbd> to 16. Every expert keeps everything. What is left for a gate to do?
-# 3. Set it to 1. Then change <kbd>softmax over</kbd> (under <kbd>More settings</kbd>) from "all patches" to "kept patches".
-#    With which of the two does the gate learn where to look? (The reason is below.)
-# 4. Raise <kbd>σ · noise on every pixel</kbd> to .6. What falls first, the accuracy or the share in the object?
-# 5. Change the <kbd>seed</kbd>. In how many trials is the mixture ahead of the network without gates?
+# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
+# reached one, and asks you why. A wrong answer gets a reason, too.
 
 # %% [markdown]
 # ## What happened and why

@@ -67,7 +67,7 @@ KNOBS = (
           effect="More experts, each with a smaller part of the 64 channels."),
     offer(PatchImageRun, "samples", main=True, default=600, effect="More samples help all three networks."),
     offer(QuadrantTask, "noise", main=True, symbol="σ", meaning="noise on every pixel", default=0.1,
-          effect="More noise: gates no longer find the object, and accuracy falls."),
+          effect="More noise hides the object."),
     offer(PatchWRN, "gates", main=True, meaning="gates",
           words={"none": "without (all patches)", "soft": "soft (all, weighted)"},
           effect="Experts get the patches that a gate has learned to choose, random ones, or all."),
@@ -77,7 +77,7 @@ KNOBS = (
     offer(PatchWRN, "learning_rate", symbol="η", meaning="learning rate", effect="Faster and less steady steps."),
     offer(PatchWRN, "softmax", meaning="softmax over", words={"all": "all patches", "kept": "kept patches"},
           enabled_when=_learned,
-          effect="Over kept patches alone (eq. 5), a gate that keeps one patch has no slope and never learns.",
+          effect="A gate is compared with those of all patches, or with those of the kept ones alone (eq. 5).",
           applies="only to learned gates"),
 )  # fmt: skip
 

@@ -6,7 +6,7 @@ from moe_lab_widgets.engine.story import Story
 
 STORIES = (
     Story(
-        "Gates find the object, and gain nothing",
+        "With gates and without",
         {"seed": 0},
         "41 % of the kept patches end up in the object, where chance would give 25 %. And yet the network without "
         "gates is as good: both end at 92 %. Move the seed: sometimes one is ahead, sometimes the other.",

@@ -42,15 +42,15 @@ STARTS = ("random", "spectral")
 
 KNOBS = (
     offer(MixtureTask, "dimension", main=True, meaning="numbers per input", default=8, slider=(4, 12, 1), far=32,
-          effect="More to learn from as many samples: both starts fail earlier."),
+          effect="More to learn from as many samples."),
     offer(MixtureTask, "noise", main=True, symbol="σ", meaning="noise on y",
-          effect="More noise blurs the answers, and with them the moments of the spectral start."),
+          effect="More noise blurs the answers."),
     offer(MixtureTask, "regressors", main=True, symbol="a", meaning="regressors", default="orthonormal",
-          effect="Orthonormal regressors suit the spectral start; at random angles whitening stretches its noise."),
+          effect="Orthonormal regressors are at right angles, random ones at any."),
     LabKnob(name="step", main=True, meaning="random starts go on with", default=EM, choices=(EM, GRADIENT),
             effect="EM moves the gates by Newton's steps, gradient EM by one gradient step."),
     LabKnob(name="iterations", symbol="I", meaning="iterations of joint EM", default=100, low=20, slider=(20, 200, 20),
-            effect="With more iterations fewer starts are still moving at the end."),
+            effect="More time for all starts."),
     LabKnob(name="trials", symbol="T", meaning="starts per cell", default=10, low=1, slider=(5, 20, 5), far=1000,
             effect="More starts make the shares in all cells steadier and the map slower."),
 )  # fmt: skip
