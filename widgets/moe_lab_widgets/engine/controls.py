@@ -154,7 +154,8 @@ class Controls:
         self._tip(self.menu, f"{what} that show something, and what to see there")
         self.goal = w.HTML()
         self.goal.add_class("moe-lab-grows")
-        self.answers = [w.Button(layout={"display": "none"}) for _ in range(MOST_PREDICTIONS + 1)]
+        about = "An answer to the question beside it"
+        self.answers = [w.Button(layout={"display": "none"}, tooltip=about) for _ in range(MOST_PREDICTIONS + 1)]
         self._asked = box([self.goal, *self.answers], "moe-lab-bar")
         self._asked.add_class("moe-lab-goal")
         self._asked.layout.display = "none"
