@@ -81,9 +81,9 @@ def cache_folder(kind: str) -> Path:
     Args:
       kind: a name of the folder in the one that MOE_LAB_CACHE names, or in the user's cache.
     """
-    import pooch  # here, because most runs need no cache
+    import platformdirs  # here, because most runs need no cache
 
-    return Path(os.environ.get("MOE_LAB_CACHE") or pooch.os_cache("moe_lab")) / kind
+    return Path(os.environ.get("MOE_LAB_CACHE") or platformdirs.user_cache_path("moe_lab", appauthor=False)) / kind
 
 
 def write_whole(path: Path | str, content: bytes) -> None:
