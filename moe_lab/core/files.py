@@ -83,7 +83,7 @@ def cache_folder(kind: str) -> Path:
     """
     import platformdirs  # here, because most runs need no cache
 
-    return Path(os.environ.get("MOE_LAB_CACHE") or platformdirs.user_cache_path("moe_lab", appauthor=False)) / kind
+    return Path(os.environ.get("MOE_LAB_CACHE") or platformdirs.user_cache_path("moe_lab")) / kind
 
 
 def write_whole(path: Path | str, content: bytes) -> None:
