@@ -147,6 +147,10 @@ def grid_of(lab: str, axes: Mapping[str, tuple[Any, ...]], **others: Any) -> dic
     return {place: Run(lab, complete(lab, {**others, **values}), GRID_FRAMES) for place, values in chosen.items()}
 
 
+OPENED = ("ask", "playing", "projector")
+"""Arguments of a Lab that say how it opens, and not what runs."""
+
+
 def lab_of_cell(cell: NotebookNode) -> Run | None:
     """Returns the run of the Lab that a cell shows; None where it shows none, or one with a model made there."""
     names = {lab.name for lab in LABS}
@@ -160,6 +164,7 @@ def lab_of_cell(cell: NotebookNode) -> Run | None:
             values = {
                 str(one.arg): known[one.value.id] if isinstance(one.value, ast.Name) else ast.literal_eval(one.value)
                 for one in node.keywords
+                if one.arg not in OPENED
             }
             return Run(node.func.id, complete(node.func.id, values), FRAMES, "As in the notebook")
     return None
