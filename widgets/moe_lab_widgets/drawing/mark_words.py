@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, either, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.trials import MOST_LINES, SPREAD_WORDS
@@ -20,6 +21,11 @@ def whole_passes(values: MarkValues, batch_size: int) -> Tensor:
     """Returns the most steps that a run can take: whole passes over the data, at least as many as the slider says."""
     epoch = (values.number("samples").clamp(min=1) / batch_size).ceil()
     return epoch * (values.number("steps") / epoch).ceil().clamp(min=1)
+
+
+def median_of(now: MarkRecord, measure: str, name: str | None = None) -> Tensor:
+    """Returns the median over the trials of what was measured last, of the first run where none is named."""
+    return middle(now.last(measure, name))
 
 
 def larger(one: Tensor, other: Tensor, apart: float) -> Tensor:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from moe_lab.drawing.words import Words
-    from moe_lab_widgets.drawing.mark_record import MarkRecord
+import torch
+from torch import Tensor
 
+from moe_lab.drawing.words import Words, say
+from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.drawing.mark_words import larger, of_three
 
 MOST_ANSWERS, MOST_PREDICTIONS = 3, 5
 """To the question of a goal that is reached; to that before a run."""
@@ -38,6 +40,34 @@ class Question:
     answers: Sequence[str]
     right: Callable[[MarkRecord], Any]
     seen: Callable[[MarkRecord], Words]
+
+
+def comparison(
+    asks: str,
+    answers: Sequence[str],
+    pair: Callable[[MarkRecord], tuple[Tensor, Tensor]],
+    apart: float,
+    found: tuple[str, str, str],
+    numbers: str,
+) -> Question:
+    """Returns the question which of two numbers will be larger.
+
+    Args:
+      pair: takes a record, returns the two.
+      apart: how near they are called about the same.
+      found: what is said where the first is larger, where the second is, and where neither is.
+      numbers: how the two are told after that, with a form for each (see `say`).
+    """
+
+    def right(now: MarkRecord) -> Tensor:
+        one, other = (number.to(torch.float64) for number in pair(now))
+        return larger(one, other, apart)
+
+    def seen(now: MarkRecord) -> Words:
+        one, other, neither = map(say, found)
+        return of_three(right(now), one, other, neither) + say(numbers, *pair(now))
+
+    return Question(asks, answers, right, seen)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from pathlib import Path
 
 from moe_lab.core.files import cache_folder, write_whole
 from moe_lab.registry import LABS
+from moe_lab_widgets.playground.declared import kind_of
 
 
 def file() -> Path:
@@ -44,7 +44,7 @@ def goals() -> None:
     """Prints how many goals of each Lab have been reached on this machine, and how many of all."""
     counts = {}
     for lab in LABS:
-        kind = getattr(importlib.import_module(f"moe_lab_widgets.{lab.module}"), lab.name)
+        kind = kind_of(lab.name)
         names = {goal.name for goal in kind.declaration.goals}
         counts[kind.title] = len(names & reached(lab.name)), len(names)
     for title, (done, count) in counts.items():

@@ -7,21 +7,20 @@ from torch import Tensor
 
 from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, say
-from moe_lab.recovery.gridlock.grid_points import FOUND
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.drawing.mark_words import larger, of_three
-from moe_lab_widgets.engine.goal import Goal, Question, Why
-
-SPECTRAL, JOINT = "spectral", "joint"
+from moe_lab_widgets.drawing.mark_words import median_of
+from moe_lab_widgets.engine.goal import Goal, Why, comparison
+from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL, power
+from moe_lab_widgets.labs.gridlock_record import whole as found_all
 
 
 def whole(now: MarkRecord, name: str) -> Tensor:
     """Returns in how many trials a method has found all regressors."""
-    return (now.last("regressor_fit", name) >= FOUND).sum()
+    return torch.as_tensor(found_all(now.record, name)).sum()
 
 
 def error(now: MarkRecord, name: str) -> Tensor:
-    return middle(now.last("error", name))
+    return median_of(now, "error", name)
 
 
 def best(now: MarkRecord) -> Tensor:
@@ -43,7 +42,7 @@ def counts(now: MarkRecord) -> Words:
 def start_of_em(now: MarkRecord) -> Tensor:
     """Returns the worst |cos| of a regressor after the power iterations, the median over the trials."""
     steps, fits = now.curve("regressor_fit", SPECTRAL)
-    last = (steps <= 10 * now.values.number("experts")).sum() - 1
+    last = (steps <= power(now.values.plain)).sum() - 1
     return middle(fits[last])
 
 
@@ -104,23 +103,11 @@ GOALS = (
     ),
 )
 
-# ---- the question ----
-
-
-def finds_more(now: MarkRecord) -> Tensor:
-    """Returns which method finds all regressors in more trials: 0 the spectral one, 1 joint EM, 2 neither."""
-    return larger(whole(now, SPECTRAL).to(torch.float64), whole(now, JOINT).to(torch.float64), 0.5)
-
-
-def seen(now: MarkRecord) -> Words:
-    more = say("spectral + EM does"), say("joint EM does"), say("both find them equally often")
-    counts = say(": spectral + EM in {:.0f} trials, joint EM in {:.0f}", whole(now, SPECTRAL), whole(now, JOINT))
-    return of_three(finds_more(now), *more) + counts
-
-
-QUESTION = Question(
+QUESTION = comparison(
     "Before it runs: which method will find all regressors in more trials?",
     ("spectral + EM", "joint EM from random starts", "both in equally many"),
-    finds_more,
-    seen,
+    lambda now: (whole(now, SPECTRAL), whole(now, JOINT)),
+    apart=0.5,
+    found=("spectral + EM does", "joint EM does", "both find them equally often"),
+    numbers=": spectral + EM in {:.0f} trials, joint EM in {:.0f}",
 )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from moe_lab.drawing.words import Words, say
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.drawing.mark_words import larger, of_three
-from moe_lab_widgets.engine.goal import Goal, Question, Why
+from moe_lab_widgets.engine.goal import Goal, Why, comparison
 
 
 def found(now: MarkRecord, name: str) -> Tensor:
@@ -93,23 +91,11 @@ GOALS = (
     ),
 )
 
-# ---- the question ----
-
-
-def finds_more(now: MarkRecord) -> Tensor:
-    """Returns which loss finds the regressors in more trials: 0 is L4, 1 is l2, 2 neither."""
-    return larger(found(now, "L4").to(torch.float64), found(now, "l2").to(torch.float64), 0.5)
-
-
-def seen(now: MarkRecord) -> Words:
-    more = say("L₄ finds them more often"), say("ℓ₂ finds them more often"), say("both find them equally often")
-    counts = say(": L₄ in {:.0f} trials, ℓ₂ in {:.0f}", found(now, "L4"), found(now, "l2"))
-    return of_three(finds_more(now), *more) + counts
-
-
-QUESTION = Question(
+QUESTION = comparison(
     "Before it runs: which loss will find the regressors in more trials?",
     ("L₄", "the squared error ℓ₂", "both in equally many"),
-    finds_more,
-    seen,
+    lambda now: (found(now, "L4"), found(now, "l2")),
+    apart=0.5,
+    found=("L₄ finds them more often", "ℓ₂ finds them more often", "both find them equally often"),
+    numbers=": L₄ in {:.0f} trials, ℓ₂ in {:.0f}",
 )

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.drawing.mark_words import larger, of_three
-from moe_lab_widgets.engine.goal import Goal, Question, Why
+from moe_lab_widgets.drawing.mark_words import median_of
+from moe_lab_widgets.engine.goal import Goal, Why, comparison
 
 
 def right(now: MarkRecord, name: str | None = None) -> Tensor:
     """Returns the median accuracy of a network, of that with gates where none is named."""
-    return middle(now.last("test_accuracy", name))
+    return median_of(now, "test_accuracy", name)
 
 
 def in_object(now: MarkRecord) -> tuple[Tensor, Tensor]:
     """Returns how much of what the gates keep lies in the object, and what chance would give."""
-    return middle(now.last("kept_in_object")), middle(now.last("chance"))
+    return median_of(now, "kept_in_object"), median_of(now, "chance")
 
 
 def patches_seen(now: MarkRecord) -> Tensor:
@@ -91,22 +90,11 @@ GOALS = (
     ),
 )
 
-# ---- the question ----
-
-
-def more_often(now: MarkRecord) -> Tensor:
-    """Returns which network is right more often: 0 that with gates, 1 that without, 2 neither by 3 points."""
-    return larger(right(now), right(now, now.names[1]), 0.03)
-
-
-def seen(now: MarkRecord) -> Words:
-    more = say("the one with gates is"), say("the one without gates is"), say("both are about equally often")
-    return of_three(more_often(now), *more) + say(": {:.0%} with, {:.0%} without", right(now), right(now, now.names[1]))
-
-
-QUESTION = Question(
+QUESTION = comparison(
     "Before it runs: which network will be right more often at the end?",
     ("the one with gates", "the one without gates", "both about equally often (within 3 points)"),
-    more_often,
-    seen,
+    lambda now: (right(now), right(now, now.names[1])),
+    apart=0.03,
+    found=("the one with gates is", "the one without gates is", "both are about equally often"),
+    numbers=": {:.0%} with, {:.0%} without",
 )

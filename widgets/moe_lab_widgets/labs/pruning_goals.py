@@ -8,9 +8,8 @@ from torch import Tensor
 
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.drawing.mark_words import larger, of_three
 from moe_lab_widgets.drawing.words import middle
-from moe_lab_widgets.engine.goal import Goal, Question, Why
+from moe_lab_widgets.engine.goal import Goal, Why, comparison
 from moe_lab_widgets.labs.pruning_record import TOKENS_CHOOSE, Outcome, looked_at, outcome, recipe, threshold
 
 
@@ -118,8 +117,6 @@ GOALS = (
     ),
 )
 
-# ---- the question ----
-
 
 def against_chance(now: MarkRecord) -> tuple[Tensor, Tensor]:
     """Returns the median accuracies after pruning by the criterion on show and at random."""
@@ -128,19 +125,11 @@ def against_chance(now: MarkRecord) -> tuple[Tensor, Tensor]:
     return torch.tensor(accuracies[0]), torch.tensor(accuracies[1])
 
 
-def keeps_more(now: MarkRecord) -> Tensor:
-    """Returns which keeps more right: 0 the criterion on show, 1 chance, 2 neither by 2 points."""
-    return larger(*against_chance(now), 0.02)
-
-
-def seen(now: MarkRecord) -> Words:
-    more = say("the criterion does"), say("chance does"), say("both keep about as many")
-    return of_three(keeps_more(now), *more) + say(": {:.0%} by the criterion, {:.0%} at random", *against_chance(now))
-
-
-QUESTION = Question(
+QUESTION = comparison(
     "Before it runs: pruned by ρ, which layer will be right more often?",
     ("pruned by the criterion on show", "pruned at random", "both about equally often (within 2 points)"),
-    keeps_more,
-    seen,
+    against_chance,
+    apart=0.02,
+    found=("the criterion does", "chance does", "both keep about as many"),
+    numbers=": {:.0%} by the criterion, {:.0%} at random",
 )

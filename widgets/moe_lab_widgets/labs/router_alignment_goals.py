@@ -7,12 +7,13 @@ from torch import Tensor
 from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.drawing.mark_words import median_of
 from moe_lab_widgets.engine.goal import Goal, Why
 
 
 def right(now: MarkRecord, name: str) -> Tensor:
     """Returns the median accuracy of a model."""
-    return middle(now.last("test_accuracy", name))
+    return median_of(now, "test_accuracy", name)
 
 
 def both(now: MarkRecord) -> Words:

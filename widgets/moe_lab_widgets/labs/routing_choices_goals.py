@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.drawing.mark_words import median_of
 from moe_lab_widgets.engine.goal import Goal, Why
-
-
-def of(now: MarkRecord, measure: str) -> Tensor:
-    """Returns the median of a measure of the chosen routing."""
-    return middle(now.last(measure))
 
 
 def so_far(now: MarkRecord) -> Words:
     words = "Patches lost: {:.0%}; o kept: {:.0%}; right: {:.0%}."
-    return say(words, of(now, "lost"), of(now, "signal_kept"), of(now, "test_accuracy"))
+    return say(words, median_of(now, "lost"), median_of(now, "signal_kept"), median_of(now, "test_accuracy"))
 
 
 GOALS = (
     Goal(
         "Keep o in 95 % of the samples, with one place for each patch.",
-        reached=lambda now: of(now, "signal_kept") >= 0.95,
+        reached=lambda now: median_of(now, "signal_kept") >= 0.95,
         so_far=so_far,
         solved_by={"order": "priority"},
         keeps=("routing", "capacity_factor", "experts_per_patch", "trials", "noise"),
@@ -35,13 +28,13 @@ GOALS = (
                 "The load is even now": "Three experts still get nearly all the calls.",
                 "There is more room": "There are as many places as before.",
             },
-            measured=lambda start, end: of(end, "lost") > of(start, "lost") - 0.05,
+            measured=lambda start, end: median_of(end, "lost") > median_of(start, "lost") - 0.05,
         ),
         seen="What is lost does not matter, as long as it is not o.",
     ),
     Goal(
         "Lose 70 % of the patches, and be right in 97 %.",
-        reached=lambda now: (of(now, "lost") >= 0.7) & (of(now, "test_accuracy") >= 0.97),
+        reached=lambda now: (median_of(now, "lost") >= 0.7) & (median_of(now, "test_accuracy") >= 0.97),
         so_far=so_far,
         solved_by={"order": "priority", "capacity_factor": 0.5},
         keeps=("routing", "trials", "noise", "samples"),
@@ -53,13 +46,13 @@ GOALS = (
                 "More patches have a place": "Fewer have one.",
                 "Experts have more weights now": "They have as many.",
             },
-            measured=lambda start, end: of(end, "signal_kept") >= 0.95,
+            measured=lambda start, end: median_of(end, "signal_kept") >= 0.95,
         ),
         seen="Routing is worth what it leaves out.",
     ),
     Goal(
         "Lose nothing, and be right in less than 90 %.",
-        reached=lambda now: (of(now, "lost") < 0.005) & (of(now, "test_accuracy") < 0.9),
+        reached=lambda now: (median_of(now, "lost") < 0.005) & (median_of(now, "test_accuracy") < 0.9),
         so_far=so_far,
         solved_by={"routing": "hash", "capacity_factor": 3.0},
         keeps=("trials", "noise", "samples"),
@@ -71,7 +64,7 @@ GOALS = (
                 "The experts never see o": "They see it in every sample.",
                 "It has not trained long enough": "It trains as long as the others do.",
             },
-            measured=lambda start, end: of(end, "signal_kept") >= 0.99,
+            measured=lambda start, end: median_of(end, "signal_kept") >= 0.99,
         ),
         seen="Soft MoE loses nothing, either, but it weighs what it passes on.",
     ),

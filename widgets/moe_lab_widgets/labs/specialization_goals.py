@@ -8,6 +8,7 @@ from torch import Tensor
 from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.drawing.mark_words import median_of
 from moe_lab_widgets.engine.goal import Goal, Why
 
 
@@ -15,7 +16,7 @@ def right(now: MarkRecord, name: str) -> Tensor:
     """Returns the median accuracy of a mixture; NaN where it is not trained."""
     if name not in now.names:
         return torch.tensor(torch.nan, dtype=torch.float64)
-    return middle(now.last("test_accuracy", name))
+    return median_of(now, "test_accuracy", name)
 
 
 def both(now: MarkRecord) -> Words:
@@ -31,7 +32,7 @@ def largest(now: MarkRecord) -> Tensor:
 
 def entropy(now: MarkRecord) -> Tensor:
     """Returns the median entropy of the mixture under study."""
-    return middle(now.last("dispatch_entropy"))
+    return median_of(now, "dispatch_entropy")
 
 
 GOALS = (

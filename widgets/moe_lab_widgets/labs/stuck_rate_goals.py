@@ -7,8 +7,7 @@ from torch import Tensor
 
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.drawing.mark_words import larger, of_three
-from moe_lab_widgets.engine.goal import Goal, Question, Why
+from moe_lab_widgets.engine.goal import Goal, Why, comparison
 
 
 def found(now: MarkRecord, experts: int, column: int) -> tuple[Tensor, Tensor]:
@@ -30,6 +29,11 @@ def of_five(now: MarkRecord) -> Words:
 def stuck(now: MarkRecord) -> Tensor:
     """Returns the largest share of random starts that are stuck in a cell."""
     return now.last("stuck")[0].nan_to_num().amax()
+
+
+def lost(now: MarkRecord) -> Tensor:
+    """Returns (method,) the share of all starts that are stuck on the whole map."""
+    return now.last("stuck").nan_to_num().mean((1, 2))
 
 
 GOALS = (
@@ -89,28 +93,11 @@ GOALS = (
     ),
 )
 
-# ---- the question ----
-
-
-def lost(now: MarkRecord) -> Tensor:
-    """Returns (method,) the share of all starts that are stuck on the whole map."""
-    return now.last("stuck").nan_to_num().mean((1, 2))
-
-
-def stuck_more(now: MarkRecord) -> Tensor:
-    """Returns which starts are stuck more often: 0 random ones, 1 spectral ones, 2 neither."""
-    return larger(lost(now)[0], lost(now)[1], 0.05)
-
-
-def seen(now: MarkRecord) -> Words:
-    more = say("random starts are"), say("spectral starts are"), say("both are about equally often")
-    shares = say(": {:.0%} of the random ones, {:.0%} of the spectral ones", *lost(now))
-    return of_three(stuck_more(now), *more) + shares
-
-
-QUESTION = Question(
+QUESTION = comparison(
     "Before it runs: on the whole map, which starts will be stuck more often?",
     ("random starts", "spectral starts", "both about equally often (within 5 points)"),
-    stuck_more,
-    seen,
+    lambda now: (lost(now)[0], lost(now)[1]),
+    apart=0.05,
+    found=("random starts are", "spectral starts are", "both are about equally often"),
+    numbers=": {:.0%} of the random ones, {:.0%} of the spectral ones",
 )

@@ -16,7 +16,7 @@ from moe_lab_widgets.live.pictures import goals_in_page, recorded_map
 from moe_lab_widgets.live.recording import recorded, recorded_training
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
 from moe_lab_widgets.live.tidying import of_choices
-from moe_lab_widgets.playground.declared import complete, defaults_of, kind_of, knob_of, rules_of
+from moe_lab_widgets.playground.declared import complete, defaults_of, kind_of, knob_of, opening, rules_of
 from moe_lab_widgets.playground.texts import BOTH
 
 PACKAGE = "moe_lab_widgets"
@@ -147,7 +147,7 @@ def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
     stories = [
         {"name": story.name, "values": values, "see": story.what_to_see}
         for story in kind.stories
-        if _within(values := complete(kind, {**defaults_of(kind), **story.values}), page, told)
+        if page.has(values := opening(kind, story.values))
     ]
     sources = next((knob.choices for knob in kind.knobs if knob.name == "source"), ())
     asked, runs = declaration.question, {} if declaration.runs is None else declaration.runs(defaults_of(kind))
@@ -178,20 +178,12 @@ def _goal(kind: Any, goal: Any) -> dict[str, Any]:
     why = goal.why
     return {
         "name": goal.asks,
-        "values": complete(kind, {**defaults_of(kind), **goal.start}),
+        "values": opening(kind, goal.start),
         "keeps": list(goal.keeps),
         "asks": why.asks,
         "answers": [{"words": one, "said": why.answers[one], "right": one == why.right} for one in why.offered],
         "seen": goal.seen,
     }
-
-
-def _within(values: Mapping[str, Any], page: LivePage, knobs: list[dict[str, Any]]) -> bool:
-    """Whether a page can take the values of a story."""
-    choices = {one["name"]: one["choices"] for one in knobs if one.get("choices")}
-    return all(values[name] == value for name, value in page.fixed.items()) and all(
-        values[name] in some for name, some in choices.items()
-    )
 
 
 def _panel(panel: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from moe_lab.drawing.words import Words
 from moe_lab_widgets.drawing.mark_record import MarkValues
 from moe_lab_widgets.live.operations import OperationRecorder, number_in_json
 from moe_lab_widgets.live.tidying import Document, tidied
-from moe_lab_widgets.playground.declared import complete, defaults_of
+from moe_lab_widgets.playground.declared import opening
 
 PALE = "before"
 """What a page calls the shares of the map before."""
@@ -195,7 +195,7 @@ def goals_in_page(lab: Any) -> list[Any]:
     page = lab.declaration.page
 
     def has(values: Mapping[str, Any]) -> bool:
-        return page is not None and bool(page.has(complete(lab, {**defaults_of(lab), **values})))
+        return page is not None and bool(page.has(opening(lab, values)))
 
     return [one for one in lab.declaration.goals if has(one.start) and has({**one.start, **one.solved_by})]
 

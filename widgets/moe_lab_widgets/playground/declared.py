@@ -98,6 +98,11 @@ def complete(kind: Any, values: Values) -> dict[str, Any]:
     return KnobBoard(kind.__name__, kind.knobs, values, OwnMoves()).values
 
 
+def opening(kind: Any, values: Values) -> dict[str, Any]:
+    """Returns the values with which a goal or a story begins: those left out are the defaults, whatever they follow."""
+    return complete(kind, {**defaults_of(kind), **values})
+
+
 def defaults_of(kind: Any) -> dict[str, Any]:
     """Returns the default of every knob, and of the seed."""
     return {**{knob.name: knob.default for knob in kind.knobs}, "seed": 0}
