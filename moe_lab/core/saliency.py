@@ -11,11 +11,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import wraps
 from numbers import Real
 from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from moe_lab.core.config import require
@@ -79,23 +80,80 @@ class UndefinedCriterionError(InputError):
     """Raised when a criterion cannot rank the experts because its value is the same for all of them."""
 
 
+Test = Callable[[Experts, Experts, Statistics], Bool[Tensor, " T"]]
+
+
+def undefined_where(test: Test, why: str) -> Callable[[Criterion], Criterion]:
+    """Returns what makes a criterion of a function: it is refused where a test says so of some trial.
+
+    Args:
+      test: returns in which trials the function has the same value for all experts, and reads no number.
+      why: the sentence, which ends where it is told in how many trials.
+    """
+
+    def made(plain: Criterion) -> Criterion:
+        @wraps(plain)
+        def criterion(before: Experts, after: Experts, statistics: Statistics) -> Scores:
+            same = test(before, after, statistics)
+            if bool(same.any()):
+                raise UndefinedCriterionError(f"{why} {_in_trials(same)}")
+            return plain(before, after, statistics)
+
+        criterion.undefined_where = test  # type: ignore[attr-defined]
+        return criterion
+
+    return made
+
+
+def scores_where_defined(
+    criterion: Criterion, before: Experts, after: Experts, statistics: Statistics
+) -> tuple[Scores, Bool[Tensor, " T"]]:
+    """Computes a criterion's scores, and in which trials they are undefined, without reading a number."""
+    scores = getattr(criterion, "__wrapped__", criterion)(before, after, statistics)
+    test = getattr(criterion, "undefined_where", None)
+    if test is None:
+        return scores, torch.zeros_like(scores[:, 0], dtype=torch.bool)
+    return scores, test(before, after, statistics)
+
+
+def routers_unmoved(before: Experts, after: Experts, statistics: Statistics) -> Bool[Tensor, " T"]:
+    """Returns in which trials no router has moved."""
+    return (before.own_routers == after.own_routers).flatten(1).all(1)
+
+
+def received_alike(before: Experts, after: Experts, statistics: Statistics) -> Bool[Tensor, " T"]:
+    """Returns in which trials all experts, of which there are several, receive equally many tokens."""
+    received = statistics.received
+    return (received == received[:, :1]).all(1) & (received.shape[1] > 1)
+
+
+UNMOVED = (
+    "the change of the routers is undefined where no router has moved (with l=1 each gate is 1 and its gradient is 0; "
+    "with eta_r=0 the routers do not learn): choose l >= 2 and eta_r > 0: got routers that have not moved"
+)
+ALIKE = (
+    "token counts are undefined as a criterion where all experts receive equally many tokens, as they do where each "
+    "chooses l: let tokens choose, or take another criterion: got equal counts"
+)
+
+
+@undefined_where(routers_unmoved, UNMOVED)
 def router_norm_change(before: Experts, after: Experts, statistics: Statistics) -> Scores:
     """Computes Delta_s = |w_s after| - |w_s before|, the signed change of the router's norm (section 3.2).
 
     Raises:
       UndefinedCriterionError: no router of some trial has moved, as with l=1, where the only gate is constant.
     """
-    _check_routers_moved(before, after)
     return _norm(after.own_routers) - _norm(before.own_routers)
 
 
+@undefined_where(routers_unmoved, UNMOVED)
 def router_difference_norm(before: Experts, after: Experts, statistics: Statistics) -> Scores:
     """Computes |w_s after - w_s before|. Unlike Delta_s, it is large for a router that turns without growing.
 
     Raises:
       UndefinedCriterionError: no router of some trial has moved.
     """
-    _check_routers_moved(before, after)
     return _norm(after.own_routers - before.own_routers)
 
 
@@ -109,20 +167,14 @@ def importance_score(before: Experts, after: Experts, statistics: Statistics) ->
     return statistics.top1 * statistics.confidence
 
 
+@undefined_where(received_alike, ALIKE)
 def token_count(before: Experts, after: Experts, statistics: Statistics) -> Scores:
     """Returns the share of all tokens that the expert receives (sections 1 and 5.2.1, I; Chen et al., 2022).
 
     Raises:
       UndefinedCriterionError: all experts of some trial receive equally many, as where experts choose l tokens each.
     """
-    received = statistics.received
-    same = (received == received[:, :1]).all(1)
-    if received.shape[1] > 1 and bool(same.any()):
-        raise UndefinedCriterionError(
-            "token counts are undefined as a criterion where all experts receive equally many tokens, as they do where "
-            f"each chooses l: let tokens choose, or take another criterion: got equal counts {_in_trials(same)}"
-        )
-    return received
+    return statistics.received
 
 
 def router_magnitude(before: Experts, after: Experts, statistics: Statistics) -> Scores:
@@ -213,16 +265,6 @@ def _norm(vectors: Tensor) -> Tensor:
 
 def _neuron_norms(experts: Experts) -> Scores:
     return torch.linalg.vector_norm(experts.neurons, dim=2).mean(2)
-
-
-def _check_routers_moved(before: Experts, after: Experts) -> None:
-    unmoved = (before.own_routers == after.own_routers).flatten(1).all(1)
-    if bool(unmoved.any()):
-        raise UndefinedCriterionError(
-            "the change of the routers is undefined where no router has moved (with l=1 each gate is 1 and "
-            "its gradient is 0; with eta_r=0 the routers do not learn): choose l >= 2 and eta_r > 0: got "
-            f"routers that have not moved {_in_trials(unmoved)}"
-        )
 
 
 def _in_trials(which: Tensor) -> str:

@@ -373,6 +373,12 @@ def chosen(when: Tensor, number: float, instead: float) -> Tensor:
     return torch.where(when, one, other)
 
 
+def picked(values: Tensor, place: Tensor, dim: int = 0) -> Tensor:
+    """Returns what is at a place of an axis, which a page may move later; NaN elsewhere does no harm."""
+    numbers = torch.arange(values.shape[dim]).view(-1, *[1] * (values.ndim - 1 - dim % values.ndim))
+    return torch.where(numbers == place, values, 0).sum(dim)
+
+
 def first_true(which: Bool[Tensor, " things"]) -> Tensor:
     """Returns the number of the first thing that is true, counted from 1."""
     return which.to(torch.float64).argmax() + 1

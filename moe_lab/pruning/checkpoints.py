@@ -14,11 +14,12 @@ from torch import Tensor
 from moe_lab.core.config import require
 from moe_lab.core.training import groups_of
 from moe_lab.core.trials import threads_for
-from moe_lab.pruning.criteria import Criterion, Scores, Statistics, routing_statistics, scores_of
+from moe_lab.pruning.criteria import Criterion, Scores, Statistics, chance_of, routing_statistics, scores_of
 from moe_lab.pruning.data import TokenSamples
 from moe_lab.pruning.learner import TokenLearner, group_size
 from moe_lab.pruning.measures import Evaluation, evaluate
 from moe_lab.pruning.model import Weights
+from moe_lab.pruning.pruned import VALIDATION_SAMPLES
 from moe_lab.pruning.run import TokenRun
 from moe_lab.pruning.select import Kept, kept_experts, pruned
 from moe_lab.pruning.training import TokenTraining
@@ -51,7 +52,7 @@ class FineTuned:
     before: Weights
     after: Weights
     diverged: Tensor
-    validation_samples: int = 200
+    validation_samples: int = VALIDATION_SAMPLES
     _later: dict[int, Evaluation] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -81,7 +82,8 @@ class FineTuned:
         run = self.run
         samples = self.samples("validation", self.validation_samples)
         with threads_for(0, samples.labels.device):
-            return routing_statistics(self.after, samples, run.model, run.task, trials=run.trial_numbers, seed=run.seed)
+            chance = chance_of(self.after, run.trial_numbers, run.seed)
+            return routing_statistics(self.after, samples, run.model, run.task, chance)
 
     def evaluate(self, weights: Weights) -> Evaluation:
         """Evaluates weights, pruned or not, on the test samples."""
@@ -128,12 +130,12 @@ class FineTuned:
             kept = torch.ones_like(evaluation.votes[..., 0], dtype=torch.bool)
         else:
             evaluation = self.tuned_whole(steps) if steps else self.evaluation
-        return self.accuracies_of(evaluation, kept[None])[0]
+        return self.accuracies_of(evaluation, kept[:, None])[:, 0]
 
-    def accuracies_of(self, evaluation: Evaluation, kept: Bool[Tensor, "M T k"]) -> Float[Tensor, "M T"]:
+    def accuracies_of(self, evaluation: Evaluation, kept: Bool[Tensor, "T M k"]) -> Float[Tensor, "T M"]:
         """Computes test accuracies of M pruned layers from the votes of all experts of a layer; NaN where diverged."""
         accuracies = evaluation.accuracies(kept.to(evaluation.votes.device))
-        return accuracies.masked_fill(self.diverged.to(accuracies.device), torch.nan)
+        return accuracies.masked_fill(self.diverged.to(accuracies.device)[:, None], torch.nan)
 
     def accuracies(
         self, criteria: Iterable[str | Criterion], shares: Iterable[float], steps: int = 0

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from moe_lab.core.config import require
+from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.routing import expert_choice, token_choice
 from moe_lab.core.saliency import (
     CRITERIA,
@@ -29,7 +29,7 @@ from moe_lab.core.saliency import (
     router_norm_change,
     token_count,
 )
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw
 from moe_lab.pruning.data import TokenSamples, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights
 
@@ -39,6 +39,7 @@ __all__ = [
     "Scores",
     "Statistics",
     "UndefinedCriterionError",
+    "chance_of",
     "criterion_of",
     "importance_score",
     "neuron_magnitude",
@@ -103,7 +104,7 @@ def scores_of(criterion: str | Criterion, before: Weights, after: Weights, stati
 
 
 def routing_statistics(
-    weights: Weights, samples: TokenSamples, model: TokenMoE, task: TokenTask, *, trials: Sequence[int], seed: int
+    weights: Weights, samples: TokenSamples, model: TokenMoE, task: TokenTask, chance: Scores
 ) -> Statistics:
     """Computes how many tokens of the samples each expert receives, and with which gates.
 
@@ -111,24 +112,29 @@ def routing_statistics(
     that no expert keeps has no top-1 expert.
 
     Args:
-      trials, seed: determine the random streams of the random criterion.
+      chance: the scores of the random criterion (`chance_of`).
     """
     k = weights.experts.shape[1]
     gates = torch.zeros_like(weights.routers[:, :k, 0])
     received, top1 = torch.zeros_like(gates, dtype=torch.int64), torch.zeros_like(gates, dtype=torch.int64)
-    block = max(1, 2**21 // (k * task.tokens * weights.trials))
+    block = len(samples) if on_accelerator(gates.device) else max(1, 2**21 // (k * task.tokens * weights.trials))
     for begin in range(0, len(samples), block):
         counted = _counts(weights, samples.only(begin, begin + block), model)
         for total, part in zip((received, top1, gates), counted, strict=True):
             total += part
     tokens = len(samples) * task.tokens
-    chance = np.stack([stream(seed, trial, "criterion/random").random(k) for trial in trials])
     return Statistics(
         received=received.to(gates.dtype) / tokens,
         top1=top1.to(gates.dtype) / tokens,
         confidence=gates / top1.clamp(min=1),
-        chance=torch.as_tensor(chance, device=gates.device, dtype=gates.dtype),
+        chance=chance,
     )
+
+
+def chance_of(weights: Weights, trials: Sequence[int], seed: int) -> Scores:
+    """Draws the scores of the random criterion."""
+    chance = Draw("criterion/random", (weights.experts.shape[1],)).by_trial(trials, seed)
+    return chance.to(weights.routers)
 
 
 def _counts(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
 from moe_lab.core.graphs import to_device
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn, stream, tensor_of
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,10 @@ class TokenSamples:
         index = rows.mul_(samples).add_(torch.arange(samples, device=rows.device)[:, None]).view(-1)
         counts.scatter_add_(0, index, counts.new_ones(1).expand_as(index))
         return counts.view(trials, self.patterns, samples)
+
+    def on(self, device: torch.device | str, dtype: torch.dtype) -> TokenSamples:
+        """Returns the samples on a device, with labels of this precision."""
+        return TokenSamples(to_device(self.tokens, device), to_device(self.labels, device, dtype), self.patterns)
 
     def only(self, begin: int, end: int) -> TokenSamples:
         """Returns samples begin ... end-1 of every trial."""
@@ -125,7 +130,18 @@ class TokenTask(Config):
         Raises:
           ValueError: samples is less than 1, or there is no trial.
         """
-        return SampleStream(self, trials=trials, seed=seed, split=split, device=device, dtype=dtype).sample(samples)
+        wanted = self.draws(samples, trials, split)
+        return self.made(drawn(wanted, trials, seed)["tokens"]).on(device, dtype)
+
+    def draws(self, samples: int, trials: Sequence[int], split: str) -> dict[str, Draw]:
+        """Returns the raw numbers of which `made` makes samples of a split.
+
+        Raises:
+          ValueError: samples is less than 1, or there is no trial.
+        """
+        require(samples >= 1, "samples (N) must be at least 1", N=samples)
+        require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
+        return {"tokens": Draw(f"{split}/tokens", (samples, self.tokens + 1))}
 
     def made(self, raw: Float[Tensor, "trials N n_and_1"]) -> TokenSamples:
         """Makes the samples that raw numbers, uniform in [0, 1), determine: a pure function of them.
@@ -133,10 +149,10 @@ class TokenTask(Config):
         Of the n + 1 numbers of a sample the first determines its class, the second the position of o_1 or o_2, and the
         others the irrelevant tokens. The one in that position moves to the end; it is overwritten if it is the last.
         """
-        first, position = raw[..., :1] < 0.5, (raw[..., 1:2] * self.tokens).long()
-        irrelevant = torch.from_numpy(self.irrelevant).to(raw.device)
+        first, position = raw[..., :1] < 0.5, (raw[..., 1:2] * tensor_of(self, "tokens")).long()
         ranks = self._ranks(raw[..., 2:])
-        others = irrelevant[torch.cat((ranks, ranks[..., :1]), dim=2)]  # any in the last place, for now
+        ranks = torch.cat((ranks, ranks[..., :1]), dim=2)  # any in the last place, for now
+        others = torch.where(ranks < 2 * self.pair, ranks, ranks + 2)  # the irrelevant patterns: all but o_1 and o_2
         others = torch.cat((others[..., :-1], others.gather(2, position)), dim=2)
         one, two = self.specific
         tokens = others.scatter(2, position, torch.where(first, one, two))
@@ -144,11 +160,11 @@ class TokenTask(Config):
 
     def _ranks(self, uniform: Tensor) -> Tensor:
         """Returns ranks of irrelevant patterns, 0 being the most frequent."""
-        count = self.patterns - 2
+        last = self.patterns - 3
         if self.zipf == 0:
-            return (uniform * count).long().clamp(max=count - 1)
+            return (uniform * (tensor_of(self, "patterns") - 2)).long().clamp(max=last)
         borders = torch.from_numpy(self.frequencies.cumsum()).to(uniform.device)
-        return torch.bucketize(uniform.contiguous(), borders, right=True).clamp(max=count - 1)
+        return torch.bucketize(uniform.contiguous(), borders, right=True).clamp(max=last)
 
 
 class SampleStream:
@@ -173,9 +189,13 @@ class SampleStream:
     ) -> None:
         require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
         self.task, self._device, self._dtype = task, device, dtype
-        numbers = list(dict.fromkeys(trials))
-        self._streams = [stream(seed, trial, f"{split}/tokens") for trial in numbers]
-        self._order = [numbers.index(trial) for trial in trials]
+        self._seed, self._split, self._numbers = seed, split, list(dict.fromkeys(trials))
+        self._order = [self._numbers.index(trial) for trial in trials]
+
+    @cached_property
+    def _streams(self) -> list[np.random.Generator]:
+        """The random streams of the trials."""
+        return [stream(self._seed, trial, f"{self._split}/tokens") for trial in self._numbers]
 
     def sample(self, samples: int) -> TokenSamples:
         """Returns the next samples of every trial.
@@ -183,10 +203,9 @@ class SampleStream:
         Raises:
           ValueError: samples is less than 1.
         """
-        require(samples >= 1, "samples (N) must be at least 1", N=samples)
-        shape = samples, self.task.tokens + 1
-        made = self.task.made(torch.from_numpy(np.stack([random.random(shape) for random in self._streams])))
-        tokens, labels = to_device(made.tokens, self._device), to_device(made.labels, self._device, self._dtype)
-        if len(self._order) > len(self._streams):
-            tokens, labels = tokens[self._order], labels[self._order]
-        return TokenSamples(tokens, labels, self.task.patterns)
+        draw = self.task.draws(samples, self._numbers, self._split)["tokens"]
+        raw = np.stack([draw.of(random) for random in self._streams])
+        made = self.task.made(torch.from_numpy(raw)).on(self._device, self._dtype)
+        if len(self._order) == len(self._streams):
+            return made
+        return TokenSamples(made.tokens[self._order], made.labels[self._order], self.task.patterns)

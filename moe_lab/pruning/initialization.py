@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import Draw, drawn, stream
+from moe_lab.core.trials import Draw, drawn, tensor_of
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.model import TokenMoE
 
@@ -116,13 +116,23 @@ def check_start(start: Start, model: TokenMoE, task: TokenTask) -> None:
 
 def important_experts(start: PlantedStart, experts: int, trials: Sequence[int], seed: int) -> np.ndarray:
     """Returns (trials, k) bool: which experts are planted as important."""
-    half = experts // 2
-    planted = np.zeros((len(trials), experts), dtype=bool)
-    for place, trial in enumerate(trials):
-        for sign in (0, 1):
-            ranks = stream(seed, trial, f"planted/places {sign}").random(half).argsort(kind="stable")
-            planted[place, sign * half + ranks[: start.important]] = True
-    return planted
+    raw = drawn({"places": _places(experts)}, trials, seed)
+    return np.asarray(_important(start, raw["places"]).numpy())
+
+
+def _places(experts: int) -> Draw:
+    """The raw numbers that decide which experts of each half are important."""
+    return Draw("planted/places {}", (experts // 2,), several=2)
+
+
+def _important(start: PlantedStart, places: Float[Tensor, "T 2 half"]) -> Bool[Tensor, "T k"]:
+    """Marks the important experts: those of each half whose raw numbers are the smallest."""
+    return (_ranks(places) < tensor_of(start, "important")).flatten(1)
+
+
+def _ranks(values: Float[Tensor, "*axes n"]) -> Int[Tensor, "*axes n"]:
+    """Returns the place of each value in ascending order, along the last axis."""
+    return values.argsort(dim=-1, stable=True).argsort(dim=-1, stable=True)
 
 
 def branch_of(experts: int, tasks: int) -> np.ndarray:
@@ -139,38 +149,89 @@ def random_weights(
     A Gaussian is invariant under rotations, so the components along the patterns are sampled.
     """
 
-    def normal(what: str, *shape: int) -> Tensor:
-        wanted = {what + str(expert): Draw(f"{what}/{expert}", shape, "normal") for expert in range(model.experts)}
-        return torch.stack(list(drawn(wanted, trials, seed).values()), dim=1)
+    raw = drawn(_random_draws(model, patterns), trials, seed)
+    return _random(raw, start)
 
-    routers, neurons = normal("routers", patterns), normal("neurons", model.neurons, patterns)
-    return routers * start.router_scale, neurons.mT.contiguous() * start.neuron_scale
+
+def _random_draws(model: TokenMoE, patterns: int) -> dict[str, Draw]:
+    """The raw numbers of random weights."""
+    each: dict[str, Any] = {"kind": "normal", "several": model.experts}
+    return {
+        "routers": Draw("routers/{}", (patterns,), **each),
+        "neurons": Draw("neurons/{}", (model.neurons, patterns), **each),
+    }
+
+
+def _random(raw: Mapping[str, Tensor], start: Start) -> tuple[Float[Tensor, "T k d"], Float[Tensor, "T k d m"]]:
+    """Returns random weights that raw numbers determine."""
+    return raw["routers"] * start.router_scale, raw["neurons"].mT.contiguous() * start.neuron_scale
 
 
 def planted_weights(
     start: PlantedStart, model: TokenMoE, task: TokenTask, trials: Sequence[int], seed: int
 ) -> tuple[Float[Tensor, "T k d"], Float[Tensor, "T k d m"]]:
     """Returns router and neuron components of a planted checkpoint, as `random_weights` gives them."""
-    routers, neurons = (part.numpy() for part in random_weights(start, model, task.patterns, trials, seed))
-    important = important_experts(start, model.experts, trials, seed)
-    half = model.experts // 2
-    most = min(start.favourites, (task.patterns - 2) // max(1, model.experts - 2 * start.important))
-    for place, expert in np.argwhere(important):
-        own, router = task.specific[0 if expert < half else 1], routers[place, expert]
-        router[own] = np.delete(router, own).max() + start.margin
-        along = neurons[place, expert, own]
-        along[:] = np.abs(along) * np.where(np.arange(len(along)) % 2 == 0, 1, -1)
-    for place, trial in enumerate(trials):
-        norms, spreads, numbers = stream(seed, trial, "planted/sizes").random((3, model.experts))
-        patterns = task.irrelevant[stream(seed, trial, "planted/favourites").random(task.patterns - 2).argsort()]
-        for turn, expert in enumerate(np.flatnonzero(~important[place])):
-            router = routers[place, expert]
-            router[list(task.specific)] = router.min() - start.margin
-            mine = patterns[turn * most : turn * most + 1 + int(numbers[expert] * most)]
-            rest = np.linalg.norm(np.delete(router, mine))
-            router[mine] = 1 + np.abs(router[mine])  # a little apart, so that none ties
-            norm = 2 * start.others_norm * norms[expert]
-            router[mine] *= np.sqrt(max(norm**2 - rest**2, 0)) / np.linalg.norm(router[mine])
-            router *= norm / np.linalg.norm(router)
-            neurons[place, expert] *= 2 * start.others_neurons * spreads[expert] / start.neuron_scale
-    return torch.from_numpy(routers), torch.from_numpy(neurons)
+    wanted = _random_draws(model, task.patterns) | {
+        "places": _places(model.experts),
+        "sizes": Draw("planted/sizes", (3, model.experts)),
+        "favourites": Draw("planted/favourites", (task.patterns - 2,)),
+    }
+    raw = drawn(wanted, trials, seed)
+    routers, neurons = _random(raw, start)
+    important = _important(start, raw["places"])
+    norms, spreads, numbers = raw["sizes"].unbind(1)
+    mine = _preferred(start, model, task, important, numbers, _ranks(raw["favourites"]))
+    sign = torch.arange(model.experts) >= model.experts // 2
+    columns, (one, two) = torch.arange(task.patterns), task.specific
+    own = torch.where(sign[:, None], columns == two, columns == one)  # (k, d) each expert's own pattern
+
+    highest = routers.masked_fill(own, -torch.inf).amax(2, keepdim=True)
+    confident = torch.where(own, highest + start.margin, routers)
+    lowest = routers.amin(2, keepdim=True) - start.margin
+    others = torch.where((columns == one) | (columns == two), lowest, routers)
+    others = _of_norm(others, mine, 2 * tensor_of(start, "others_norm") * norms[..., None])
+
+    alternating = torch.where(torch.arange(model.neurons) % 2 == 0, 1.0, -1.0).to(neurons)
+    active = torch.where(own[..., None], neurons.abs() * alternating, neurons)
+    spread = 2 * tensor_of(start, "others_neurons") * spreads / start.neuron_scale
+    neurons = torch.where(important[..., None, None], active, neurons * spread[..., None, None])
+    return torch.where(important[..., None], confident, others), neurons
+
+
+def _preferred(
+    start: PlantedStart,
+    model: TokenMoE,
+    task: TokenTask,
+    important: Bool[Tensor, "T k"],
+    numbers: Float[Tensor, "T k"],
+    places: Int[Tensor, "T irrelevant"],
+) -> Bool[Tensor, "T k d"]:
+    """Marks the patterns that each of the others prefers: some of those that are its share of the irrelevant ones.
+
+    Args:
+      numbers: uniform in [0, 1), how many it prefers of the most that it could.
+      places: of the irrelevant patterns, in the order in which they are dealt out.
+    """
+    others = (tensor_of(model, "experts") - 2 * tensor_of(start, "important")).clamp(min=1)
+    most = ((tensor_of(task, "patterns") - 2) / others).floor().clamp(max=start.favourites)
+    begin = ((~important).cumsum(1) - 1) * most  # they are dealt out expert by expert
+    end = begin + 1 + (numbers * most).floor()
+    place = places[:, None]
+    dealt = (place >= begin[..., None]) & (place < end[..., None]) & ~important[..., None]
+    before, after = dealt[..., : 2 * task.pair], dealt[..., 2 * task.pair :]
+    return torch.cat((before, torch.zeros_like(dealt[..., :2]), after), dim=2)
+
+
+def _of_norm(
+    routers: Float[Tensor, "T k d"], mine: Bool[Tensor, "T k d"], norm: Float[Tensor, "T k 1"]
+) -> Float[Tensor, "T k d"]:
+    """Returns routers of these norms, whose preferred components outgrow the others, a little apart, so that none ties.
+
+    Args:
+      mine: which components are preferred.
+    """
+    rest = routers.masked_fill(mine, 0).square().sum(2, keepdim=True)
+    preferred = (1 + routers.abs()).masked_fill(~mine, 0)
+    length = torch.linalg.vector_norm(preferred, dim=2, keepdim=True)
+    routers = torch.where(mine, preferred * (norm.square() - rest).clamp(min=0).sqrt() / length, routers)
+    return routers * (norm / torch.linalg.vector_norm(routers, dim=2, keepdim=True))

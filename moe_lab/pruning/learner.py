@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from jaxtyping import Float, Int
@@ -11,6 +11,7 @@ from torch import Tensor
 from moe_lab.core import training
 from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.routing import Scratch
+from moe_lab.core.trials import Draw
 from moe_lab.pruning import initialization
 from moe_lab.pruning.data import SampleStream, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights, apply_step, sgd_step
@@ -47,6 +48,7 @@ class TokenLearner(training.Learner):
         super().__init__(trials, like := weights.routers)
         self.weights, self.model, self.task, self.batch = weights, model, task, batch
         self.sums = weights.sums
+        self.split = split
         self._samples = SampleStream(task, trials=trials, seed=seed, split=split, device=like.device, dtype=like.dtype)
         each = len(trials) * batch * max(task.tokens, task.patterns // 2)  # counts take memory by the patterns
         self._portion = max(1, (_DRAWN_FOR_ACCELERATORS if on_accelerator(like.device) else DRAWN_AT_ONCE) // each)
@@ -67,6 +69,14 @@ class TokenLearner(training.Learner):
             counts, labels = samples.counts(self._scratch("counts", samples.labels, self._numbers)), samples.labels
             for begin in range(0, portion * self.batch, self.batch):
                 yield counts[:, :, begin : begin + self.batch], labels[:, begin : begin + self.batch]
+
+    @property
+    def step_draws(self) -> dict[str, Draw]:
+        return self.task.draws(self.batch, self.trials, self.split)
+
+    def inputs_of(self, raw: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        samples = self.task.made(raw["tokens"]).on(self.like.device, self.like.dtype)
+        return samples.counts(), samples.labels
 
     def step(self, counts: Float[Tensor, "T d B"], labels: Float[Tensor, "T B"]) -> None:  # type: ignore[override]
         step = sgd_step(self.weights, self.sums, counts, labels, self.model, self._width, self._scratch)

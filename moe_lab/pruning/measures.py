@@ -60,15 +60,15 @@ class Evaluation(NamedTuple):
         """Computes the share of samples with y f > 0."""
         return (self.labels * self.output > 0).to(self.labels.dtype).mean(1)
 
-    def accuracies(self, kept: Bool[Tensor, "M T k"]) -> Float[Tensor, "M T"]:
+    def accuracies(self, kept: Bool[Tensor, "T M k"]) -> Float[Tensor, "T M"]:
         """Computes the accuracy of M layers that keep some of the experts; NaN in trials with a non-finite vote.
 
         A pruned layer's output is the sum of the votes of the experts that stay, in both routings, so that nothing has
         to be routed again.
         """
-        output = kept.movedim(0, 1).to(self.votes.dtype) @ self.votes  # (T, M, N)
-        right = (self.labels[:, None] * output > 0).to(self.votes.dtype).mean(2).mT
-        return right.masked_fill(~torch.isfinite(self.votes).flatten(1).all(1), torch.nan)
+        output = kept.to(self.votes.dtype) @ self.votes  # (T, M, N)
+        right = (self.labels[:, None] * output > 0).to(self.votes.dtype).mean(2)
+        return right.masked_fill(~torch.isfinite(self.votes).flatten(1).all(1)[:, None], torch.nan)
 
 
 def evaluate(weights: Weights, samples: TokenSamples, model: TokenMoE, task: TokenTask) -> Evaluation:

@@ -22,7 +22,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.counted_routing import expert_choice_of_counts
+from moe_lab.core.counted_routing import copies_chosen, expert_choice_of_counts
 from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.routing import Scratch, token_choice
 
@@ -183,10 +183,43 @@ class RoutedTokens(NamedTuple):
             return self.gates[:, :, pattern, None] * self.counts[:, None, pattern]
         return self._over_slots((self.order == pattern).to(self.gates.dtype))
 
+    def means(self, factors: Float[Tensor, "T k F B"]) -> Float[Tensor, "T k F W"]:
+        """Computes sum_x factor(x) P_q(x) over the samples x, where P_q sums the gates of the copies of a pattern q."""
+        summed = torch.bmm(factors.flatten(0, 1), self.gates.flatten(0, 1).mT)
+        return summed.view(*factors.shape[:3], -1)
+
     def _over_slots(self, values: Float[Tensor, "T k W"]) -> Float[Tensor, "T k B"]:
         """Sums the gates over each expert's patterns, weighted by values."""
         summed = torch.bmm(values.flatten(0, 1)[:, None], self.gates.flatten(0, 1))
         return summed.view(*values.shape[:2], -1)
+
+
+class RoutedCopies(NamedTuple):
+    """The same routing by expert choice copy by copy, for accelerators.
+
+    Attributes:
+      order: (T, k, d) all patterns, for each expert.
+      patterns: (T, k, B, l) of the copies that each expert receives.
+      gates: (T, k, B, l) G of each copy.
+    """
+
+    order: Int[Tensor, "T k d"]
+    patterns: Int[Tensor, "T k B l"]
+    gates: Float[Tensor, "T k B l"]
+
+    def outputs(self, sums: Float[Tensor, "T k d"]) -> Float[Tensor, "T k B"]:
+        """Computes F_s(x), as `RoutedTokens.outputs`."""
+        return (sums.gather(2, self.patterns.flatten(2)).view_as(self.gates) * self.gates).sum(3)
+
+    def gate_of(self, pattern: int) -> Float[Tensor, "T k B"]:
+        """Returns the gate of a pattern, as `RoutedTokens.gate_of`."""
+        return ((self.patterns == pattern) * self.gates).sum(3)
+
+    def means(self, factors: Float[Tensor, "T k F B"]) -> Float[Tensor, "T k F d"]:
+        """Computes sum_x factor(x) P_q(x), as `RoutedTokens.means`."""
+        values = (factors[..., None] * self.gates[:, :, None]).flatten(3)
+        places = self.patterns.flatten(2)[:, :, None].expand(values.shape)
+        return values.new_zeros(*factors.shape[:3], self.order.shape[2]).scatter_add_(3, places, values)
 
 
 def route(
@@ -195,7 +228,7 @@ def route(
     model: TokenMoE,
     width: int | None = None,
     scratch: Scratch | None = None,
-) -> RoutedTokens:
+) -> RoutedTokens | RoutedCopies:
     """Routes samples to the kept experts; a pruned expert's share of a token is lost (eq. 5, 6).
 
     Args:
@@ -206,6 +239,9 @@ def route(
         index = weights.experts[:, None].expand(-1, gates.shape[1], -1)
         every = torch.arange(gates.shape[1], device=gates.device).expand(*weights.experts.shape, -1)
         return RoutedTokens(every, gates.gather(2, index).mT, counts)
+    if on_accelerator(counts.device):
+        every = torch.arange(counts.shape[1], device=counts.device).expand(*weights.experts.shape, -1)
+        return RoutedCopies(every, *copies_chosen(weights.routers, counts, model.top))
     if width is None:
         width = model.width(max(1, int(counts[:1, :, :1].sum())), counts.shape[1])
     return RoutedTokens(*expert_choice_of_counts(weights.routers, counts, model.top, width, scratch), counts)
@@ -218,14 +254,14 @@ class Step(NamedTuple):
     """The update of an SGD step, and the loss before it.
 
     Attributes:
-      rows: (P,) flattened (T, k, d) indices (trial, expert, pattern) at which neurons change.
+      rows: (P,) flattened (T, k, d) indices (trial, expert, pattern) at which neurons change; None for all, in order.
       by: (P,) the update of each active neuron in these rows.
       routers: (T, k, d) the updates of the experts' routers.
       loss: (T,) mean hinge loss of the batch.
       right: (T,) number of samples in the batch that are classified correctly.
     """
 
-    rows: Int[Tensor, " P"]
+    rows: Int[Tensor, " P"] | None
     by: Float[Tensor, " P"]
     routers: Float[Tensor, "T k d"]
     loss: Float[Tensor, " T"]
@@ -261,23 +297,22 @@ def sgd_step(
     pull = labels / labels.shape[1]
     if model.loss == "hinge":
         pull = pull * (margin < 1)
-    if gates.ndim == 3:
+    if model.routing == "token-choice":
         mean = (counts @ pull[..., None]).mT  # (T, 1, d) mean of c over the copies of each pattern
         shares = signs * gates * mean
         values = (signs * gates * sums).sum(1, keepdim=True)
         moves = gates * mean * (signs * sums - values)
-        everywhere = on_accelerator(gates.device)  # how many gates are not zero, only the device knows
-        at = torch.arange(gates.numel(), device=gates.device) if everywhere else gates.flatten().nonzero()[:, 0]
-        by = shares.flatten()[at]
+        # on an accelerator, how many gates are not zero, only the device knows
+        at = None if on_accelerator(gates.device) else gates.flatten().nonzero()[:, 0]
+        by = shares.flatten() if at is None else shares.flatten()[at]
     else:
         pulls = torch.stack((pull[:, None].expand_as(outputs), pull[:, None] * outputs), dim=2)
-        means = torch.bmm(pulls.flatten(0, 1), gates.flatten(0, 1).mT).view(*outputs.shape[:2], 2, -1)
-        plain, weighted = means.unbind(2)  # (T, k, W) mean of c P and of c P F
+        plain, weighted = routed.means(pulls).unbind(2)  # (T, k, W) mean of c P and of c P F
         shares = signs * plain
         sigma = sums.gather(2, order)
         moves = torch.zeros_like(sums).scatter_(2, order, signs * (sigma * plain - weighted))
         experts = torch.arange(sums.shape[0] * sums.shape[1], device=sums.device).view(*sums.shape[:2], 1)
-        at = (order + experts * sums.shape[2]).flatten()
+        at = None if isinstance(routed, RoutedCopies) else (order + experts * sums.shape[2]).flatten()
         by = shares.flatten()
     if model.top == 1:
         moves.zero_()  # the only gate is constant, so the gradient is 0; above, it is so only up to rounding
@@ -293,6 +328,12 @@ def sgd_step(
 def apply_step(weights: Weights, sums: Float[Tensor, "T k d"], step: Step, scratch: Scratch | None = None) -> None:
     """Applies a step to the weights and their sums, in place."""
     trials, k, d, m = weights.neurons.shape
+    index = weights.experts[..., None].expand_as(step.routers)
+    weights.routers.scatter_add_(1, index, step.routers)
+    if step.rows is None:
+        weights.neurons.addcmul_(weights.neurons >= 0, step.by.view(trials, k, d, 1))
+        sums.copy_(weights.sums)
+        return
     scratch = Scratch() if scratch is None else scratch
     neurons = weights.neurons.view(trials * k * d, m)
     moved = torch.index_select(neurons, 0, step.rows, out=scratch("moved", neurons, len(step.rows), m))
@@ -300,5 +341,3 @@ def apply_step(weights: Weights, sums: Float[Tensor, "T k d"], step: Step, scrat
     moved.addcmul_(active, step.by[:, None])
     neurons.index_copy_(0, step.rows, moved)
     sums.view(-1).index_copy_(0, step.rows, moved.clamp_(min=0).sum(1))
-    index = weights.experts[..., None].expand_as(step.routers)
-    weights.routers.scatter_add_(1, index, step.routers)

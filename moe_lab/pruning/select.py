@@ -52,18 +52,6 @@ def kept_experts(scores: Scores, signs: Float[Tensor, " k"], prune: float | tupl
     return ranks_by_sign(scores, signs) < left
 
 
-def kept_by_count(scores: Scores, signs: Float[Tensor, " k"]) -> Bool[Tensor, "R T k"]:
-    """Marks the experts that stay when 0, 1, ... R - 1 of each group go, as `kept_experts` does for one of them.
-
-    Returns:
-      One mark per expert, for as many counts as the smaller group has experts.
-    """
-    smallest = min(int((signs > 0).sum()), int((signs < 0).sum()))
-    sizes = torch.where(signs > 0, (signs > 0).sum(), (signs < 0).sum())
-    left = sizes - torch.arange(smallest, device=scores.device)[:, None]
-    return ranks_by_sign(scores, signs) < left[:, None]
-
-
 def ranks_by_sign(scores: Scores, signs: Float[Tensor, " k"]) -> Int[Tensor, "T k"]:
     """Ranks the experts within the + and within the - group, from 0 for the largest score.
 

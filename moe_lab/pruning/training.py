@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
 from moe_lab.core import training
 from moe_lab.core.signatures import with_settings_of
-from moe_lab.core.snapshots import Snapshot
+from moe_lab.core.snapshots import Measure, Snapshot
 from moe_lab.core.training import groups_of, samples_of
 from moe_lab.core.trials import device_and_dtype
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.learner import TokenLearner, group_size, start_weights
-from moe_lab.pruning.measures import MEASURES, evaluate, measure
+from moe_lab.pruning.measures import MEASURES, Evaluation, evaluate, measure
 from moe_lab.pruning.model import TokenMoE, Weights
 from moe_lab.pruning.run import TokenRun
 
@@ -53,7 +53,14 @@ class FineTuning(TokenLearner):
         self.before, self.test = weights.clone(), samples_of(run, trials, "test")
 
     def measure(self, whole: bool) -> dict[str, Tensor]:
-        evaluation = evaluate(self.weights, self.test, self.model, self.task)
+        return self.measured(self.evaluated())
+
+    def evaluated(self) -> Evaluation:
+        """Evaluates the layer on the test samples."""
+        return evaluate(self.weights, self.test, self.model, self.task)
+
+    def measured(self, evaluation: Evaluation) -> dict[str, Tensor]:
+        """Computes all measures of an evaluation."""
         measured = measure(self.weights, self.before.routers, evaluation, self.model, self.task)
         return measured | {"train_loss": self.loss}
 
@@ -63,8 +70,11 @@ class TokenTraining(training.Training[FineTuning]):
 
     must_be_finite = ("test_loss", "router_norm")
 
-    def __init__(self, run: TokenRun) -> None:
-        super().__init__(run, MEASURES, (FineTuning(run, trials) for trials in groups_of(run, group_size(run))))
+    def __init__(
+        self, run: TokenRun, learners: Iterable[FineTuning] = (), measures: Mapping[str, Measure] = MEASURES
+    ) -> None:
+        learners = learners or (FineTuning(run, trials) for trials in groups_of(run, group_size(run)))
+        super().__init__(run, measures, learners)
 
     @property
     def before(self) -> Weights:

@@ -206,7 +206,7 @@ def test_statistics_are_counted_token_by_token(routing, top, experts):
     routers[0, 3] = routers[0, 1]  # ties go to the lower number
     weights = Weights.unpruned(routers, torch.zeros(2, experts, 14, 2, dtype=torch.float64))
     samples = task.sample(40, trials=[0, 1], seed=0, dtype=torch.float64)
-    found = routing_statistics(weights, samples, model, task, trials=[0, 1], seed=5)
+    found = routing_statistics(weights, samples, model, task, chance_of(weights, [0, 1], 5))
     for name, wanted in zip(
         ("received", "top1", "confidence"), counted_by_hand(weights, samples, routing, top), strict=True
     ):
@@ -225,7 +225,7 @@ def test_an_expert_that_gets_nothing_has_no_confidence():
     routers = torch.zeros(1, 4, 4)
     routers[:, 2] = 1
     weights = Weights.unpruned(routers, torch.zeros(1, 4, 4, 1))
-    found = routing_statistics(weights, task.sample(10, trials=[0], seed=0), model, task, trials=[0], seed=0)
+    found = routing_statistics(weights, task.sample(10, trials=[0], seed=0), model, task, chance_of(weights, [0], 0))
     assert found.received.tolist() == found.top1.tolist() == found.confidence.tolist() == [[0, 0, 1, 0]]
 
 

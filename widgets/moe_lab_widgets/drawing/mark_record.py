@@ -7,7 +7,7 @@ there are, and a page has those for each of its choices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,10 @@ class MarkValues:
     def number(self, name: str) -> Tensor:
         """Returns a number as a tensor in float64."""
         return torch.tensor(float(self.plain[name]), dtype=torch.float64)
+
+    def place(self, name: str, choices: Sequence[str]) -> Tensor:
+        """Returns the place of a choice among all of its knob, counted from 0, for who draws every one alike."""
+        return torch.tensor(float(choices.index(self.plain[name])), dtype=torch.float64)
 
     def of(self, function: Callable[[MarkValues], Tensor]) -> Tensor:
         """Returns a number that a function returns for these values; only another one furnishes a panel again."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from moe_lab.drawing.marks import middle
-from moe_lab.drawing.words import Words, either, say
+from moe_lab.drawing.words import NOTHING, Words, either, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.trials import MOST_LINES, SPREAD_WORDS
 
@@ -43,3 +45,18 @@ def spread_note(now: MarkRecord) -> Words:
     """Returns the sentence that explains the density of many trials; empty where there is none."""
     trials = now.values.number("trials")
     return say(SPREAD_WORDS.format(trials="{:,.0f}"), trials, when=trials > MOST_LINES)
+
+
+def short(share: Tensor) -> Words:
+    """Returns a share in whole percents, but never a rounded 100 % or 0 %; a dash where it is not known."""
+    percents = 100 * share
+    whole = (percents == 0) | (percents == 100) | ((percents >= 0.5) & (percents < 99.5))
+    return say("{:.0%}", share, when=whole, instead=say("{:.1%}", share))
+
+
+def named(place: Tensor, names: Sequence[str]) -> Words:
+    """Returns the name at a place, counted from 0; nothing where there is none."""
+    words = NOTHING
+    for number, name in reversed(list(enumerate(names))):
+        words = say(name, when=place == number, instead=words)
+    return words

@@ -7,7 +7,6 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.ticker import NullLocator
@@ -18,7 +17,7 @@ from moe_lab.core.errors import InputError
 from moe_lab.drawing import map_marks, marks, patch_marks, theme
 from moe_lab.drawing.marks import Mark
 from moe_lab.drawing.words import Words, say, written
-from moe_lab_widgets.drawing import boxes, maps, on_axes, tiles, trials
+from moe_lab_widgets.drawing import boxes, maps, on_axes, strips, swarms, tiles, trials
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.panel import Panel, PanelMarks
 from moe_lab_widgets.drawing.styles import INKS, LEVELS, SIDES, STYLES
@@ -362,26 +361,7 @@ def _(one: marks.Cells, ax: Axes) -> None:
 
 @draw_mark.register
 def _(one: marks.Swarm, ax: Axes) -> None:
-    style, (low, high), values = STYLES[one.style][0], ax.get_ylim(), _array(one.values)
-    _, _, width, height = on_axes.box_of(ax)
-    marked = trials.few(values)
-    shown, bad, below = np.maximum(values[marked], low), _array(one.bad)[marked].astype(bool), values[marked] < low
-    apart = min(9, 62 / max(len(marked) - 1, 1)) / width
-    x = one.place + apart * trials.swarm(shown, 8 / height * (high - low))
-    edge: dict[str, Any] = {"markeredgecolor": theme.PAPER, "markeredgewidth": 0.7, "linestyle": "none"}
-    for which, marker, colour, size in (
-        (~bad & ~below, style.marker, style.colour, 7.5),
-        (below & ~bad, "v", style.colour, 8),
-        (bad, "X", theme.FAILURE, 9),
-    ):
-        if which.any():
-            looks = {"marker": marker, "color": colour, "markersize": size, "zorder": 4, "clip_on": False, **edge}
-            on_axes.line(ax, x[which], shown[which], label=f"{one.name}, a trial", **looks)
-    center = float(marks.middle(torch.as_tensor(values)))
-    if center >= low:
-        bar = [one.place - one.reach, one.place + one.reach]
-        looks = {"color": style.colour, "linewidth": 3, "zorder": 2, "clip_on": False}
-        on_axes.line(ax, bar, [center] * 2, label=f"{one.name}, median", **looks)
+    swarms.draw(ax, one, STYLES[one.style][0])
 
 
 @draw_mark.register
@@ -397,3 +377,7 @@ def _(one: marks.Writing, ax: Axes) -> None:
     shades = np.where(each, INKS[one.style], INKS["other"])
     places = np.arange(len(each))
     on_axes.write(ax, places, y, _names("{}", len(each)), shades, size=one.size, bold=each, down=one.down)
+
+
+for _kind, _drawn in strips.DRAWN.items():
+    draw_mark.register(_kind)(_drawn)

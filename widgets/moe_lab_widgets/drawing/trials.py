@@ -152,13 +152,3 @@ def _density(ax: Axes, values: NDArray[np.float64]) -> list[NDArray[np.float64]]
     shapes = density(up.transform(values), limits)
     back = across.inverted(), up.inverted()
     return [np.column_stack([scale.transform(shape[:, axis]) for axis, scale in enumerate(back)]) for shape in shapes]
-
-
-def swarm(heights: NDArray[np.float64], apart: float) -> NDArray[np.float64]:
-    """Returns how many marks' widths each mark is moved sideways, so that none within `apart` overlap."""
-    turns = np.full(len(heights), np.nan)
-    for mark in np.argsort(heights, kind="stable"):
-        near = np.abs(heights - heights[mark]) < apart
-        taken = set(turns[near & np.isfinite(turns)])
-        turns[mark] = next(turn for step in range(1000) for turn in (step, -step) if turn not in taken)
-    return turns

@@ -300,10 +300,10 @@ class Runner(RunState):
             self._singles = 1  # a paused Lab still shows where a new run starts
 
     def _add_records(self) -> None:
-        """Continues a run that has ended, where the latest view needs further records."""
+        """Continues a run that has ended, where the present view needs further records."""
         self._view_changed = False
         if not self.phase.ended:
-            return  # a run that goes on reads the latest values itself
+            return  # it is asked when the run ends
         more = self.presenter.further(self)
         if more is not None:
             self._run, self.phase = iter(more), Phase.TRAINING
@@ -320,6 +320,9 @@ class Runner(RunState):
         except StopIteration:
             self._drop()
             self.phase = Phase.ENDED
+            self._add_records()
+            if self.phase is Phase.TRAINING:
+                return
             self._singles = 0
             if self._frame:
                 self._frame = Frame.ASKED

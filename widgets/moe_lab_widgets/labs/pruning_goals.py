@@ -1,44 +1,37 @@
-"""The pruning Lab's question and goals. Its record holds more than measures, so they read the record itself."""
+"""The pruning Lab's question and goals."""
 
 from __future__ import annotations
 
-import numpy as np
-import torch
 from torch import Tensor
 
+from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.drawing.words import middle
 from moe_lab_widgets.engine.goal import Goal, Why, comparison
-from moe_lab_widgets.labs.pruning_record import TOKENS_CHOOSE, Outcome, looked_at, outcome, recipe, threshold
+from moe_lab_widgets.labs.pruning_record import TOKENS_CHOOSE, recipe
+from moe_lab_widgets.labs.pruning_seen import lost, outcome, threshold
+from moe_lab_widgets.labs.pruning_words import least
 
 
-def outcome_of(now: MarkRecord) -> Outcome | None:
-    """Returns what is left as the picture shows it; None while nothing is pruned."""
-    record, choice, _ = looked_at(now.record)
-    return outcome(record, choice)
-
-
-def medians(now: MarkRecord) -> tuple[float, float]:
+def medians(now: MarkRecord) -> tuple[Tensor, Tensor]:
     """Returns the median accuracies before pruning and after, NaN while nothing is pruned."""
-    found = outcome_of(now)
-    return (np.nan, np.nan) if found is None else (middle(found.whole), middle(found.plain))
+    found = outcome(now)
+    return middle(found.whole), middle(found.plain)
 
 
-def worst(now: MarkRecord) -> tuple[float, float]:
+def worst(now: MarkRecord) -> tuple[Tensor, Tensor]:
     """Returns the accuracies of the worst trials before pruning and after, NaN while nothing is pruned."""
-    found = outcome_of(now)
-    return (np.nan, np.nan) if found is None else (float(np.min(found.whole)), float(np.min(found.plain)))
+    found = outcome(now)
+    return least(found.whole), least(found.plain)
 
 
 def before_and_after(now: MarkRecord) -> Words:
     return say("Before pruning: {:.0%}, after: {:.0%}.", *medians(now))
 
 
-def tuned(now: MarkRecord) -> float:
+def tuned(now: MarkRecord) -> Tensor:
     """Returns the median accuracy after fine-tuning, NaN while nothing is pruned; that after pruning without it."""
-    found = outcome_of(now)
-    return np.nan if found is None else middle(found.tuned)
+    return middle(outcome(now).tuned)
 
 
 def early(now: MarkRecord) -> Words:
@@ -46,15 +39,14 @@ def early(now: MarkRecord) -> Words:
     return say(words, *medians(now), tuned(now))
 
 
-def grown(now: MarkRecord) -> float:
+def grown(now: MarkRecord) -> Tensor:
     """Returns the largest growth of a router, as a part of the theory's 1.5 log l."""
-    return float(np.nanmax(now.record["norm_change"])) / threshold(now.values.plain)
+    return now.last("norm_change").nan_to_num().amax() / threshold(now.values)
 
 
-def lost(now: MarkRecord) -> int:
+def losses(now: MarkRecord) -> Tensor:
     """Returns in how many trials a class has lost all experts that carry its pattern."""
-    record, choice, _ = looked_at(now.record)
-    return sum(bool(record.lost(choice, trial)) for trial in range(record.trials))
+    return lost(now).any(1).sum()
 
 
 GOALS = (
@@ -73,13 +65,13 @@ GOALS = (
                 "Norms do not grow in training": "Those that matter grew by 3.8.",
                 "Long routers have small neurons": "The criterion looks at routers alone.",
             },
-            measured=lambda start, end: lost(start) > 0 and lost(end) == 0,
+            measured=lambda start, end: losses(start) > 0 and losses(end) == 0,
         ),
         seen="The change of the norm does not depend on how a checkpoint was made.",
     ),
     Goal(
         "Stop training when at most 85 % are right, and get 98 % by pruning and fine-tuning.",
-        reached=lambda now: medians(now)[0] <= 0.85 and tuned(now) >= 0.98,
+        reached=lambda now: (medians(now)[0] <= 0.85) & (tuned(now) >= 0.98),
         so_far=early,
         start={"rho": 0.3, "fine_tune": True},
         solved_by={"steps": 30},
@@ -92,7 +84,7 @@ GOALS = (
                 "Fine-tuning brings lost experts back": "What is pruned stays pruned; but no carrier was.",
                 "Any experts would do": "Choose at random, and some trials lose all that carry a pattern.",
             },
-            measured=lambda start, end: lost(end) == 0 and grown(end) < 1,
+            measured=lambda start, end: losses(end) == 0 and grown(end) < 1,
         ),
         seen="So one can prune early, and spend the time on what is left.",
     ),
@@ -111,7 +103,7 @@ GOALS = (
                 "Pruning trains what is left": "Nothing is trained anew unless fine-tuning is chosen.",
                 "Fewer experts learn less by heart": "Every step has fresh samples, so nothing is learned by heart.",
             },
-            measured=lambda start, end: lost(end) == 0 and worst(start)[0] > worst(end)[0],
+            measured=lambda start, end: losses(end) == 0 and worst(start)[0] > worst(end)[0],
         ),
         seen="Pruning heals where what is superfluous does harm.",
     ),
@@ -120,9 +112,8 @@ GOALS = (
 
 def against_chance(now: MarkRecord) -> tuple[Tensor, Tensor]:
     """Returns the median accuracies after pruning by the criterion on show and at random."""
-    found = outcome_of(now)
-    accuracies = (np.nan, np.nan) if found is None else (middle(found.plain), middle(found.chance))
-    return torch.tensor(accuracies[0]), torch.tensor(accuracies[1])
+    found = outcome(now)
+    return middle(found.plain), middle(found.chance)
 
 
 QUESTION = comparison(

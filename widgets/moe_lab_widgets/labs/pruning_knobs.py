@@ -5,27 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moe_lab.core import saliency
 from moe_lab.core.config import Config, require
 from moe_lab.pruning import PlantedStart, TokenMoE, TokenRun, TokenTask
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, offer
 from moe_lab_widgets.labs import pruning_record as of
+from moe_lab_widgets.labs.pruning_names import NAMES
 from moe_lab_widgets.labs.pruning_record import CHUNK, PLANTED
-
-NAMES = {**saliency.NAMES, of.REVERSED: "reversed Δ"}
-"""The one name of each criterion, in the menu, in the picture and in sentences."""
-MEANINGS = {
-    "router-norm-change": "Δ, the growth of the router's norm",
-    "random": "a random number",
-    "importance-score": "share of tokens won × mean gate",
-    "router-magnitude": "the router's norm after training",
-    "neuron-magnitude": "mean norm of the neurons after training",
-    "neuron-magnitude-change": "mean growth of the neurons' norms",
-    "router-difference-norm": "the distance that the router moved",
-    "token-count": "share of tokens received",
-    of.REVERSED: "−Δ, so that the routers that grew go",
-}
-"""What each criterion measures."""
 
 # ---- knobs ----
 

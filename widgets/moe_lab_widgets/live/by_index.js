@@ -1,10 +1,30 @@
 /** Operations that read or write at the places that other numbers say. */
 
-import { LOOPS, gathering, indexing, scattering } from "./kernels.js";
+import { LOOPS, adding, gathering, indexing, scattering } from "./kernels.js";
 import { dimensionOf, numberOf, overRows, startsOf, stridesIn } from "./layout.js";
 import { isPlace } from "./places.js";
 
 /** @typedef {import("./operations.js").Maker} Maker */
+/** @typedef {import("./layout.js").Operand} Operand */
+
+/** Writes a source at the places of an index along a dimension of the output, which begins as the input is.
+ * @this {import("./engine.js").Engine} @param {typeof scattering} loop @param {Operand} output
+ * @param {any[]} given input, dimension, index (an operand already, or a place), source */
+function writtenAt(loop, output, [input, dimension, index, source]) {
+  const d = dimensionOf(dimension, output.sizes.length);
+  const [first, from] = [input, source].map((one) => this.operand(one));
+  const where = isPlace(index) ? this.operand(index) : index;
+  const strides = output.strides.map((stride, own) => (own === d ? 0 : stride));
+  const rows = [strides, isPlace(source) ? from.strides : stridesIn(from, where.sizes), where.strides];
+  const write = overRows(
+    this.heap,
+    loop(output.strides[d]),
+    where.sizes,
+    [output.offset, from.offset, where.offset],
+    rows,
+  );
+  return first.offset === output.offset ? write : [this.over(LOOPS.copy, output, first), write];
+}
 
 /** @type {Record<string, Maker>} */
 export const BY_INDEX = {
@@ -45,16 +65,43 @@ export const BY_INDEX = {
     return overRows(this.heap, gathering(stride), output.sizes, offsets, strides);
   },
   scatter({ given, results: [output] }) {
-    const [input, dimension, index, source] = given;
-    const d = dimensionOf(dimension, output.sizes.length);
-    const first = this.operand(input);
-    const where = this.operand(index);
-    const strides = output.strides.map((stride, own) => (own === d ? 0 : stride));
-    const from = this.operand(source);
-    const rows = [strides, isPlace(source) ? from.strides : stridesIn(from, where.sizes), where.strides];
-    const offsets = [output.offset, from.offset, where.offset];
-    const write = overRows(this.heap, scattering(output.strides[d]), where.sizes, offsets, rows);
-    return first.offset === output.offset ? write : [this.over(LOOPS.copy, output, first), write];
+    return writtenAt.call(this, scattering, output, given);
+  },
+  scatter_add({ given, results: [output] }) {
+    return writtenAt.call(this, adding, output, given);
+  },
+  index_copy({ given: [input, dimension, index, source], results: [output] }) {
+    const { sizes } = this.operand(source);
+    const d = dimensionOf(dimension, sizes.length);
+    const which = this.operand(index);
+    const spread = { ...which, sizes, strides: sizes.map((_, own) => (own === d ? which.strides[0] : 0)) };
+    return writtenAt.call(this, scattering, output, [input, dimension, spread, source]);
+  },
+  searchsorted({ given, results: [output] }) {
+    const [sorted, wanted] = given.slice(0, 2).map((one) => this.operand(one));
+    const outer = sorted.sizes.length - 1;
+    const [n, each] = [sorted.sizes[outer], wanted.sizes[outer]];
+    const rows = sorted.sizes.slice(0, outer);
+    const count = numberOf(rows);
+    const [from, of, into] = [sorted, wanted, output].map(({ offset, strides }) =>
+      startsOf(count, rows, offset, strides.slice(0, outer)),
+    );
+    const [step, next, last] = [sorted, wanted, output].map(({ strides }) => strides[outer]);
+    const h = this.heap;
+    return () => {
+      for (let row = 0; row < count; row++) {
+        for (let place = 0; place < each; place++) {
+          const value = h[of[row] + place * next];
+          let [low, high] = [0, n];
+          while (low < high) {
+            const middle = (low + high) >> 1;
+            if (h[from[row] + middle * step] < value) low = middle + 1;
+            else high = middle;
+          }
+          h[into[row] + place * last] = low;
+        }
+      }
+    };
   },
   index({ given, results: [output] }) {
     const input = this.operand(given[0]);

@@ -18,6 +18,7 @@ import {
 import { OF_MAPS, bound } from "./maps.js";
 import { median } from "./plain.js";
 import { OF_EXPERTS } from "./shapes.js";
+import { OF_PRUNING } from "./strips.js";
 import { written } from "./written.js";
 
 /** @typedef {{ title: string, width: number, margins: number[], rows: number[], columns: number, gap: number }} Panel */
@@ -44,7 +45,7 @@ export function drawPanel(canvas, panel, furniture, marks, pinned, focus, scale)
   boxesOf(panel, width / scale).forEach((box, place) => {
     axes.turnTo(box);
     for (const one of [...(furniture[place] ?? []), ...(marks[place] ?? [])]) {
-      const drawn = MARKS[one.mark] ?? OF_EXPERTS[one.mark] ?? OF_MAPS[one.mark];
+      const drawn = MARKS[one.mark] ?? OF_EXPERTS[one.mark] ?? OF_MAPS[one.mark] ?? OF_PRUNING[one.mark];
       if (!drawn) throw new Error(`a page cannot draw ${one.mark}`);
       drawn.call(axes, one);
     }
@@ -83,6 +84,10 @@ export const PINNED = {
   Curves({ x, y, style }) {
     const points = pointsOf(x, (row) => median(rowOf(y, row)), this);
     this.inside(() => line(this.context, points, STYLES[style].colour, 2.6, { dash: [2, 4] }));
+  },
+  Series(one) {
+    const pinned = { ...one, name: "pinned: ", shape: "small", width: 1.1 };
+    if (one.kept) OF_PRUNING.Series.call(this, pinned);
   },
   Track(one) {
     OF_MAPS.Track.call(this, { ...one, style: "other", name: "pinned", unsure: "pinned" });

@@ -78,6 +78,8 @@ class LivePage:
       choices: choices by knob, of which any go together, or those that do.
       derived: sizes of `numbers` that are no knobs.
       fixed: knobs that the page does not have, with their values.
+      looks: view-only knobs that pictures read as numbers, so that a page draws its records anew when one moves. For
+        any other view-only knob a picture is recorded for each of its choices.
       missing: what the page lacks, as sentences.
       restricted: pairs of knobs of which the second decides how far the first may go, and the conditions under which it
         does, if there are any: {"knob": name, "is": values} or {"knob": name, "not": values}.
@@ -88,6 +90,7 @@ class LivePage:
     choices: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]] = field(default_factory=dict)
     derived: Mapping[str, Derived] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    looks: Sequence[str] = ()
     missing: Sequence[str] = ()
     restricted: Sequence[tuple[Any, ...]] = ()
     fills: Fills | None = None

@@ -91,6 +91,10 @@ const thresholded = (h, n, o, os, p, ps, q, qs, r, rs) => {
 const choose = (h, n, o, os, p, ps, q, qs, r, rs) => {
   for (let i = 0; i < n; i++, o += os, p += ps, q += qs, r += rs) h[o] = h[p] ? h[q] : h[r];
 };
+/** p plus the product of q and r. @type {Loop} */
+const addProduct = (h, n, o, os, p, ps, q, qs, r, rs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs, r += rs) h[o] = h[p] + h[q] * h[r];
+};
 /** p within q and r; NaN stays. @type {Loop} */
 const clamp = (h, n, o, os, p, ps, q, qs, r, rs) => {
   for (let i = 0; i < n; i++, o += os, p += ps, q += qs, r += rs) {
@@ -230,6 +234,7 @@ export const LOOPS = {
   minimum: smaller,
   threshold_backward: thresholded,
   where: choose,
+  addcmul: addProduct,
   clamp,
   neg: negate,
   floor,
@@ -338,20 +343,52 @@ export const largestOf = (h, n, o, _, p, ps, q) => {
   h[q] = place;
 };
 
-const ORDER = { places: new Int32Array(64), values: new Float64Array(64) };
+/** Room for a line and its order. @param {number} n */
+const roomFor = (n) => ({
+  places: new Int32Array(n),
+  values: new Float64Array(n),
+  keys: new Float64Array(n),
+  halves: [new Int32Array(n), new Int32Array(n)],
+});
+let ORDER = roomFor(64);
+/** How many numbers are sorted one by one before runs of them are merged. */
+const RUN = 8;
+/** The order of the keys, equal ones as they come: runs are sorted, and merged two by two. @param {number} n */
+function merged(n) {
+  const { keys } = ORDER;
+  let [from, into] = ORDER.halves;
+  for (let begin = 0; begin < n; begin += RUN) {
+    for (let i = begin; i < Math.min(begin + RUN, n); i++) {
+      let place = i;
+      for (; place > begin && keys[from[place - 1]] > keys[i]; place--) from[place] = from[place - 1];
+      from[place] = i;
+    }
+  }
+  for (let wide = RUN; wide < n; wide *= 2) {
+    for (let begin = 0; begin < n; begin += 2 * wide) {
+      const [middle, end] = [Math.min(begin + wide, n), Math.min(begin + 2 * wide, n)];
+      let [one, other] = [begin, middle];
+      for (let place = begin; place < end; place++) {
+        const first = one < middle && (other >= end || keys[from[one]] <= keys[from[other]]);
+        into[place] = first ? from[one++] : from[other++];
+      }
+    }
+    [from, into] = [into, from];
+  }
+  return from;
+}
 /** Sorts a line, equal numbers in the order in which they come, NaN as the largest. r: 1 for the largest first.
  * @type {Loop} */
 export const sortLine = (h, n, o, os, p, ps, q, qs, r) => {
-  if (ORDER.places.length < n) {
-    ORDER.places = new Int32Array(2 * n);
-    ORDER.values = new Float64Array(2 * n);
-  }
+  if (ORDER.places.length < n) ORDER = roomFor(2 * n);
   const { places, values } = ORDER;
   const down = h[r] !== 0;
   if (n > 64) {
-    const order = Array.from({ length: n }, (_, i) => i);
-    const at = (/** @type {number} */ i) => (h[p + i * ps] !== h[p + i * ps] ? Infinity : h[p + i * ps]);
-    order.sort((a, b) => (at(a) === at(b) ? a - b : at(a) < at(b) === down ? 1 : -1));
+    for (let i = 0; i < n; i++) {
+      const value = h[p + i * ps];
+      ORDER.keys[i] = (value !== value ? Infinity : value) * (down ? -1 : 1);
+    }
+    const order = merged(n);
     for (let i = 0; i < n; i++) values[i] = h[p + (places[i] = order[i]) * ps];
   } else {
     for (let i = 0; i < n; i++) {
@@ -385,6 +422,11 @@ export const gathering = (stride) => (h, n, o, os, p, ps, q, qs) => {
  * @returns {Loop} */
 export const scattering = (stride) => (h, n, o, os, p, ps, q, qs) => {
   for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o + h[q] * stride] = h[p];
+};
+/** Adds p along a dimension of the output, whose stride is given, at the places in q. @param {number} stride
+ * @returns {Loop} */
+export const adding = (stride) => (h, n, o, os, p, ps, q, qs) => {
+  for (let i = 0; i < n; i++, o += os, p += ps, q += qs) h[o + h[q] * stride] += h[p];
 };
 /** Reads at two indices, q and r, whose strides are given. @param {number} first @param {number} second
  * @returns {Loop} */

@@ -96,6 +96,8 @@ function tellAddress() {
 function hear(message) {
   if (message.id !== view.id) return;
   if (message.type === "begun") Object.assign(view, { furniture: message.furniture, total: message.total });
+  else if (message.type === "furnished") view.furniture = message.furniture;
+  else if (message.index !== undefined) view.records[message.index] = message;
   else if (message.type === "failed") {
     view.playing = false;
     view.failed = filled(lab.words.FAILED, { words: message.words });
@@ -251,7 +253,9 @@ function choose(entry) {
 /** Takes a knob that was moved: another run, or another view of this one. @param {string[]} said @param {string} name */
 function moved(said, name) {
   view.said = said;
-  if (lab.knobs.find((knob) => knob.name === name)?.view) {
+  const knob = lab.knobs.find((one) => one.name === name);
+  if (knob?.view || knob?.looks) {
+    if (knob.looks) tell({ type: "look", values: board.values });
     tellAddress();
     draw();
     return;

@@ -1,6 +1,7 @@
 /** The numbers of a picture as tables of words. */
 
 import { element } from "./controls.js";
+import { THEME } from "./drawing.js";
 import { namesOf } from "./pen.js";
 import { upTo } from "./plain.js";
 import { written } from "./written.js";
@@ -18,6 +19,8 @@ export function tablesOf(panels, furniture, picture) {
       return marks.flatMap((one) => {
         if (one.mark === "Cells") return [tableOf(name, table, one)];
         if (one.mark === "Ends") return [listOf(name, one)];
+        if (one.mark === "Strip") return [stripOf(name, one)];
+        if (one.mark === "Gauges") return [gaugesOf(name, one)];
         if (one.mark === "Bars") return [barsOf(name, one)];
         if (one.mark === "Stacks") return [stacksOf(name, one)];
         if (one.mark === "Places") return [takenOf(furniture[place].axes[own], one)];
@@ -46,6 +49,24 @@ function tableOf(name, table, cells) {
     }),
   );
   return gridOf(name, namesOf(table.rows, rows), heads, lines);
+}
+
+/** The experts that may be pruned, a row for each. @param {string} name @param {any} strip */
+function stripOf(name, { change, stays, pruned, carries }) {
+  const half = change.data.length / 2;
+  const rows = namesOf("expert {}", change.data.length);
+  const lines = rows.map((_, expert) => [
+    written({ text: "{:.2f}", numbers: [change.data[expert]] }).replace("-", "−"),
+    carries.data[expert] ? THEME.names[expert < half ? 0 : 1] : "",
+    pruned ? (stays.data[expert] ? "stays" : "pruned") : "",
+  ]);
+  return gridOf(name, rows, ["Δ", "carries", "outcome"], lines);
+}
+
+/** @param {string} name @param {any} gauges */
+function gaugesOf(name, { titles, words, notes }) {
+  const lines = words.map((/** @type {any} */ one, /** @type {number} */ at) => [written(one), written(notes[at])]);
+  return gridOf(name, titles, ["share", "note"], lines);
 }
 
 /** The heights of bars, a row for each expert. @param {string} name @param {any} bars */

@@ -73,12 +73,14 @@ const fillingWith = (place) =>
  * @type {Record<string, Maker>} */
 const MAKERS = {
   empty: nothing,
+  new_empty: nothing,
   empty_like: nothing,
   zeros: filling(0),
   zeros_like: filling(0),
   new_zeros: filling(0),
   ones: filling(1),
   ones_like: filling(1),
+  new_ones: filling(1),
   zero: filling(0),
   fill: fillingWith(1),
   full: fillingWith(1),
@@ -130,6 +132,9 @@ const MAKERS = {
   },
   clamp({ given, named, results: [output] }) {
     const [low, high] = [given[1] ?? named.min ?? -Infinity, given[2] ?? named.max ?? Infinity];
+    if (high === Infinity) {
+      return this.overOrQuick(LOOPS.maximum, this.quick.maximum, output, this.operand(given[0]), this.operand(low));
+    }
     return this.over(LOOPS.clamp, output, this.operand(given[0]), this.operand(low), this.operand(high));
   },
   clamp_min({ given, results: [output] }) {

@@ -70,6 +70,8 @@ export class AxesPen {
     this.table = null;
     /** @type {any} */
     this.map = null;
+    /** @type {any} */
+    this.strip = null;
   }
 
   /** Turns to other axes. @param {Box} box */

@@ -30,11 +30,19 @@ class RecordedValues(MarkValues):
         super().__init__(values)
         self._recorder = recorder
         self.given: dict[str, Tensor] = {}
+        self.choices: dict[str, Sequence[str]] = {}
 
     def number(self, name: str) -> Tensor:
+        return self._given(name, self.plain[name])
+
+    def place(self, name: str, choices: Sequence[str]) -> Tensor:
+        self.choices[name] = choices
+        return self._given(name, choices.index(self.plain[name]))
+
+    def _given(self, name: str, value: Any) -> Tensor:
         if name not in self.given:
             with torch._C._DisableTorchDispatch():
-                self.given[name] = torch.tensor(float(self.plain[name]), dtype=torch.float64)
+                self.given[name] = torch.tensor(float(value), dtype=torch.float64)
             self._recorder.given(self.given[name])
         return self.given[name]
 
@@ -135,8 +143,13 @@ def pictures_in(
     now: RecordedNow,
     of_choices: list[dict[str, str]],
     drawn: list[Document],
+    looks: bool = False,
 ) -> Document:
-    """Returns what a page has of pictures, and of the measures that they read."""
+    """Returns what a page has of pictures, and of the measures that they read.
+
+    Args:
+      looks: whether knobs that only decide what is seen may move, so that all records are drawn anew.
+    """
     encoded, place = _encoded(drawn, recorder), recorder.place
     return {
         "runs": of_choices,
@@ -144,6 +157,8 @@ def pictures_in(
         "draws": [],
         "stepDraws": [],
         "values": {name: place(one) for name, one in given.given.items()},
+        "choices": {name: list(one) for name, one in given.choices.items()},
+        "looks": looks,
         "first": place(now.first),
         "ended": place(now.ended),
         "step": place(now.step),

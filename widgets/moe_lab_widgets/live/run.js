@@ -14,6 +14,7 @@ import { Stream } from "./streams.js";
 /** When trials may end, in steps, and where it is told whether a run is over.
  * @typedef {{ every: number, last: Place }} Ending */
 /** @typedef {import("./places.js").Programs & { draws: Draw[], stepDraws: Draw[], values: Record<string, Place>,
+ *   choices?: Record<string, string[]>, looks?: boolean,
  *   first: Place, ended: Place, step: Place, total: Place, steps: Record<string, Place>, ends: Record<string, Ending>,
  *   history: { run: string, measure: string, place: Place }[],
  *   state: Record<string, { loss: Place, active: Place }>, finite: string[],
@@ -25,7 +26,7 @@ import { Stream } from "./streams.js";
  *   drawn?: Map<string, Float64Array> | null }} Plan */
 
 export class Run {
-  /** @param {Recorded} recorded @param {Record<string, number>} values of the knobs that are numbers
+  /** @param {Recorded} recorded @param {Record<string, any>} values of the knobs
    * @param {Plan} plan */
   constructor(recorded, values, { seed, steps = 0, passes = 0, every, first = 0, drawn = null }) {
     this.recorded = recorded;
@@ -52,13 +53,35 @@ export class Run {
     this.sources = recorded.stepDraws.map(() => new Map());
     this.diverged = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
     this.finished = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
-    for (const [name, place] of Object.entries(recorded.values)) this.engine.set(place.buffer, values[name]);
+    this.see(values);
     this.engine.set(recorded.total.buffer, this.total);
     for (const place of Object.values(recorded.steps)) this.engine.set(place.buffer, NaN);
     for (const { place } of recorded.history) this.engine.set(place.buffer, NaN);
     for (const draw of recorded.draws) this.fillOnce(draw);
     for (const name of Object.keys(programs)) if (name.startsWith("begin/")) this.engine.run(name);
     if (every < Infinity) this.record();
+  }
+
+  /** Takes the values of the knobs; a choice that is read as a number is its place among all.
+   * @param {Record<string, any>} values */
+  see(values) {
+    const { recorded, engine } = this;
+    for (const [name, { buffer }] of Object.entries(recorded.values)) {
+      const choices = recorded.choices?.[name];
+      engine.set(buffer, choices ? choices.indexOf(values[name]) : values[name]);
+    }
+  }
+
+  /** A copy of what pictures read of the present record. @returns {Map<number, any>} by buffer */
+  kept() {
+    const { first, ended, step, steps, history, measured } = this.recorded;
+    const places = [...placesIn([first, ended, step, steps, history, measured])];
+    return new Map(places.map(({ buffer }) => [buffer, this.engine.view(buffer).slice()]));
+  }
+
+  /** Puts back what `kept` has copied. @param {Map<number, any>} copies */
+  putBack(copies) {
+    for (const [buffer, values] of copies) this.engine.view(buffer).set(values);
   }
 
   /** Whether no trial is still training. */
@@ -152,7 +175,7 @@ export class Run {
     const { recorded, engine } = this;
     const programs = [this.step === 0 ? "first" : "", whole ? "whole" : "", "measure"];
     engine.run(programs.map((one) => `${one}/${name}`).find((one) => one in recorded.programs) ?? "");
-    this.look(name);
+    if (this.step) this.look(name); // before the first step there is no loss
     for (const measure of recorded.finite) {
       engine.read(recorded.measured[name][measure]).forEach((value, at, values) => {
         if (!Number.isFinite(value)) this.diverged[name][Math.floor((at * this.trials) / values.length)] = 1;

@@ -1,6 +1,7 @@
 /** Trains for a page, in a worker or beside it: takes messages, and answers with records that can be drawn. */
 
 import { drawable } from "./marks.js";
+import { upTo } from "./plain.js";
 import { Run } from "./run.js";
 import { instantiate } from "./template.js";
 
@@ -19,6 +20,8 @@ export class Session {
     this.run = null;
     /** @type {import("./template.js").Document | null} */
     this.document = null;
+    /** What each record's pictures read, where they may be drawn anew. @type {Map<number, any>[]} */
+    this.records = [];
   }
 
   /** @param {any} message */
@@ -27,6 +30,7 @@ export class Session {
       if (message.type === "load") this.document = JSON.parse(message.text);
       else if (message.type === "begin") this.begin(message);
       else if (message.type === "step") this.toRecord();
+      else if (message.type === "look") this.look(message.values);
       else if (message.type === "speed") this.pause = message.pause;
       if (message.type === "play" || message.type === "begin") this.play(message.playing);
     });
@@ -52,12 +56,31 @@ export class Session {
       steps: values.steps,
       every,
     });
-    const furniture = Object.fromEntries(
-      Object.keys(run.recorded.pictures).map((key) => [key, drawable(run.engine, run.furniture(key))]),
-    );
     this.run = run;
-    this.post({ type: "begun", id, furniture, total: run.total });
+    this.records = [];
+    this.post({ type: "begun", id, furniture: this.furniture(), total: run.total });
     this.tell();
+  }
+
+  /** The marks of the axes of each picture. */
+  furniture() {
+    const run = /** @type {Run} */ (this.run);
+    const keys = Object.keys(run.recorded.pictures);
+    return Object.fromEntries(keys.map((key) => [key, drawable(run.engine, run.furniture(key))]));
+  }
+
+  /** Draws all records anew, as knobs show them that only decide what is seen; the latest first.
+   * @param {Record<string, any>} values */
+  look(values) {
+    const { run, records } = this;
+    if (!run) return;
+    run.see(values);
+    this.post({ type: "furnished", id: this.id, furniture: this.furniture() });
+    for (const index of upTo(records.length).reverse()) {
+      run.putBack(records[index]);
+      this.post({ ...this.drawn(), index });
+    }
+    if (records.length) run.putBack(records[records.length - 1]);
   }
 
   /** @param {boolean} playing */
@@ -90,6 +113,13 @@ export class Session {
   /** Posts the present record. */
   tell() {
     const run = /** @type {Run} */ (this.run);
+    if (run.recorded.looks) this.records.push(run.kept());
+    this.post(this.drawn());
+  }
+
+  /** What there is to draw of the present record. */
+  drawn() {
+    const run = /** @type {Run} */ (this.run);
     const pictures = Object.fromEntries(
       Object.keys(run.recorded.pictures).map((key) => {
         const { furniture, ...shown } = run.picture(key);
@@ -97,6 +127,7 @@ export class Session {
       }),
     );
     const diverged = Object.fromEntries(run.names.map((name) => [name, Array.from(run.diverged[name])]));
-    this.post({ type: "record", id: this.id, step: run.step, ended: run.ended, pictures, diverged });
+    const [step, ended] = [run.recorded.step, run.recorded.ended].map((place) => run.engine.read(place)[0]);
+    return { type: "record", id: this.id, step, ended: Boolean(ended), pictures, diverged };
   }
 }

@@ -5,7 +5,7 @@ import { numberIn } from "./typed.js";
 
 /** @typedef {{[knob: string]: any}} Values */
 /**
- * @typedef {{name: string, title: string, label: string, main: boolean, whole: boolean, view?: boolean, tip: string, tip_off: string,
+ * @typedef {{name: string, title: string, label: string, main: boolean, whole: boolean, view?: boolean, looks?: boolean, tip: string, tip_off: string,
  *   when: {knob: string, is: any[]} | null, low: number, high: number, step: number, digits: number, choices?: any[],
  *   names: {[choice: string]: string}}} Knob a knob with choices has no slider; one with `view` changes no run
  */

@@ -87,7 +87,8 @@ def offered(knob: LabKnob) -> list[Any]:
     """Returns the values that a knob's widget offers."""
     if knob.choices:
         return list(knob.choices)
-    assert knob.slider is not None
+    if knob.slider is None:
+        return [False, True]
     low, high, step = knob.slider
     values = [round(low + place * step, 9) for place in range(round((high - low) / step) + 1)]
     return [int(value) for value in values] if knob.whole else values
@@ -133,6 +134,7 @@ FREE: Values = {
     "gap": 0.0,
     "delta_d": -0.9,
     "delta_r": 0.95,
+    "important": 0,
 }
 """Values under which every pair is free of the other pairs' rules."""
 
@@ -158,7 +160,8 @@ def rule_of(kind: Any, pair: Pair) -> dict[str, Any] | None:
     knobs = {knob.name: knob for knob in kind.knobs}
     if pair.knob not in knobs or pair.by not in knobs:
         return None
-    base = {**defaults_of(kind), **{name: value for name, value in FREE.items() if name in knobs}}
+    base = {**defaults_of(kind), **{name: value for name, value in FREE.items() if _offers(knobs.get(name), value)}}
+    base |= {one["knob"]: one["is"][0] for one in pair.when if "is" in one and one["knob"] in knobs}
     every = offered(knobs[pair.knob])
     most: dict[str, Any] = {}
     among: dict[str, list[Any]] = {}
@@ -176,6 +179,11 @@ def rule_of(kind: Any, pair: Pair) -> dict[str, Any] | None:
     words, said = _told(sentences)
     about = {"knob": pair.knob, "by": [pair.by], "when": list(pair.when), "words": words, "said": said}
     return {**about, "most": most if ordered else None, "among": None if ordered else among}
+
+
+def _offers(knob: LabKnob | None, value: Any) -> bool:
+    """Returns whether a knob's widget offers a value."""
+    return knob is not None and (not knob.slider or knob.slider[0] <= value <= knob.slider[1])
 
 
 def key(value: Any) -> str:
