@@ -14,13 +14,13 @@ from torch import Tensor
 from benchmarks import plain_tokens as plain
 from benchmarks.measure import Result, in_turns, ratio
 from moe_lab.core.snapshots import final
-from moe_lab.pruning import FineTuned, PlantedStart, TokenMoE, TokenRun, TokenTask, fine_tune, train_run
+from moe_lab.pruning import FineTuned, PlantedStart, TokenMoE, TokenRun, TokenTask, fine_tune
 from moe_lab.pruning.data import SampleStream
 from moe_lab.pruning.figures import CRITERIA
 from moe_lab.pruning.layer import Layer, inference_seconds
 from moe_lab.pruning.learner import TokenLearner, group_size, start_weights
 from moe_lab_widgets.labs.pruning_knobs import KNOBS
-from moe_lab_widgets.labs.pruning_record import record_every, run_of
+from moe_lab_widgets.labs.pruning_record import RECORDS, OfferedTraining, run_of
 
 TRIALS, SEED = 8, 0
 CPU = torch.device("cpu")
@@ -134,12 +134,12 @@ class Dense:
 def live(calls: int, rounds: int) -> Iterator[Result]:
     """Measures the Lab's default run: train, fine-tune after pruning, and evaluate when rho moves."""
     values = {**{knob.name: knob.default for knob in KNOBS}, "seed": SEED}
-    shown = run_of(values).replace(record_every=record_every(values))
+    shown = run_of(values).replace(record_every=max(1, values["steps"] // RECORDS))
     held: list[FineTuned] = []
     rivals = {
         "train": lambda: held.append(fine_tune(EXPERT_CHOICE)),
         "tune": lambda: held[-1].tuned_whole(FINE_TUNING),
-        "shown": lambda: final(train_run(shown)),
+        "shown": lambda: final(OfferedTraining(shown).snapshots()),
     }
     seconds = {name: statistics.median(found) for name, found in in_turns(rivals, calls=1, rounds=rounds).items()}
     both = seconds["train"] + seconds["tune"]

@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.routing import Scratch, limited, sorted_patches
 
 _NO_UNDERFLOW = 60.0  # exp(-60) is a normal number in float32
@@ -51,7 +50,9 @@ def expert_choice_of_counts(
     """
     if tokens_per_expert > 2 / torch.finfo(counts.dtype).eps:  # sums of copies are whole numbers up to l
         counts = counts.to(torch.float32 if tokens_per_expert <= 2**24 else torch.float64)
-    order, taken = _take_copies(_sorted_on_cpu(scores), counts, tokens_per_expert, width, Scratch() if scratch is None else scratch)
+    order, taken = _take_copies(
+        _sorted_on_cpu(scores), counts, tokens_per_expert, width, Scratch() if scratch is None else scratch
+    )
     descending = scores.gather(2, order)[..., None]
     reference = descending[:, :, :1]
     near = descending[:, :, 0] - descending[:, :, -1] < _NO_UNDERFLOW  # nor is a score infinite or NaN

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moe_lab.core.counted_routing import expert_choice_of_counts
+from moe_lab.core.counted_routing import copies_chosen, expert_choice_of_counts
 from moe_lab.core.graphs import as_on_accelerator
 from moe_lab.core.routing import (
     expert_choice,
@@ -320,6 +320,12 @@ def counted(draw: st.DrawFn) -> tuple[int, int, int, int, int, int, int]:
     return patterns, tokens, top, width, levels, draw(st.integers(0, 10**6)), times
 
 
+def by_pattern(patterns: torch.Tensor, gates: torch.Tensor, kinds: int) -> torch.Tensor:
+    """Sums the gates of copies (T, k, N, l) by pattern, (T, k, d, N)."""
+    trials, experts, samples, _ = gates.shape
+    return gates.new_zeros(trials, experts, kinds, samples).scatter_add_(2, patterns.movedim(3, 2), gates.movedim(3, 2))
+
+
 def draw_counts(patterns: int, tokens: int, seed: int, dtype: torch.dtype) -> torch.Tensor:
     numbers = torch.randint(patterns, (2, 4, tokens), generator=torch.Generator().manual_seed(seed))
     return torch.nn.functional.one_hot(numbers, patterns).sum(2).mT.to(dtype)
@@ -338,9 +344,8 @@ def test_counts_are_routed_as_their_tokens_are(dtype: torch.dtype, drawn: tuple[
     assert order.shape[2] == gates.shape[2] and min(width, patterns) <= order.shape[2] <= patterns
     assert torch.equal(order, sorted_patches(scores)[..., : order.shape[2]])
     wanted = by_tokens(scores.double(), counts, top)
-    torch.testing.assert_close(
-        spread(order, gates, patterns).double(), wanted, rtol=1e-5, atol=1e-6 if dtype == torch.float32 else 1e-12
-    )
+    for found in (spread(order, gates, patterns), by_pattern(*copies_chosen(scores, counts, top), patterns)):
+        torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=1e-6 if dtype == torch.float32 else 1e-12)
     torch.testing.assert_close(gates.sum(2), torch.ones_like(gates[:, :, 0]))
 
 
@@ -352,6 +357,8 @@ def test_a_tie_between_patterns_goes_to_the_lower_number() -> None:
         for dtype in (torch.float32, torch.float64):
             order, gates = expert_choice_of_counts(scores.to(dtype), counts.to(dtype), 2, width)
             kept = spread(order, gates, 4)[0, 0] > 0
+            copies = copies_chosen(scores.to(dtype), counts.to(dtype), 2)
+            assert torch.equal(by_pattern(*copies, 4)[0, 0] > 0, kept)
             assert kept.T.tolist() == [[False, True, True, False], [True, True, False, False]]
 
 
@@ -363,6 +370,7 @@ def test_gates_far_below_the_favourite_are_those_of_the_sample() -> None:
     total = math.e + 2
     wanted = torch.tensor([[1.0, 0.0], [0.0, math.e / total], [0.0, 2 / total], [0.0, 0.0]])
     torch.testing.assert_close(spread(order, gates, 4)[0, 0], wanted)
+    torch.testing.assert_close(by_pattern(*copies_chosen(scores, counts, 3), 4)[0, 0], wanted)
 
 
 def test_negative_scores_and_every_magnitude_are_sorted_in_float32() -> None:
@@ -391,9 +399,8 @@ def test_a_width_looks_no_further_than_it_must() -> None:
 def test_a_gpu_routes_counts_as_the_cpu_does() -> None:
     scores = 30 * torch.randint(9, (3, 4, 12), generator=torch.Generator().manual_seed(6)).float()
     counts = draw_counts(12, 10, 7, torch.float32)[[0, 1, 0]]
-    order, gates = expert_choice_of_counts(scores.cuda(), counts.cuda(), 4, 5)
-    wanted = spread(*expert_choice_of_counts(scores, counts, 4, 5), 12)
-    torch.testing.assert_close(spread(order, gates, 12).cpu(), wanted)
+    found = by_pattern(*copies_chosen(scores.cuda(), counts.cuda(), 4), 12)
+    torch.testing.assert_close(found.cpu(), spread(*expert_choice_of_counts(scores, counts, 4, 5), 12))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -14,7 +14,14 @@ from torch import Tensor
 from moe_lab.core.trials import stream
 from moe_lab.drawing import theme
 from moe_lab.pruning import TokenMoE, TokenSamples, TokenTask, Weights, criteria, figures, plots
-from moe_lab.pruning.criteria import CRITERIA, Statistics, UndefinedCriterionError, routing_statistics, scores_of
+from moe_lab.pruning.criteria import (
+    CRITERIA,
+    Statistics,
+    UndefinedCriterionError,
+    chance_of,
+    routing_statistics,
+    scores_of,
+)
 from moe_lab.pruning.select import pruned
 
 EACH_ROUTING = pytest.mark.parametrize("routing", ["expert-choice", "token-choice"])
@@ -237,8 +244,9 @@ def test_statistics_of_many_samples_are_the_mean_of_each_ones():
     weights = Weights.unpruned(routers, torch.zeros(1, 64, 9, 1, dtype=torch.float64))
     given: dict[str, Any] = {"trials": [0], "seed": 0}
     samples = task.sample(80, **given, dtype=torch.float64)
-    whole = routing_statistics(weights, samples, model, task, **given)
-    parts = [routing_statistics(weights, samples.only(i, i + 1), model, task, **given) for i in range(80)]
+    chance = chance_of(weights, **given)
+    whole = routing_statistics(weights, samples, model, task, chance)
+    parts = [routing_statistics(weights, samples.only(i, i + 1), model, task, chance) for i in range(80)]
     for value in (lambda one: one.received, lambda one: one.top1, lambda one: one.top1 * one.confidence):
         torch.testing.assert_close(value(whole), torch.stack([value(part) for part in parts]).mean(0))
 

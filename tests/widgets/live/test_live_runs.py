@@ -82,7 +82,7 @@ def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
     while True:
         values = defaults_of(kind) | dict(how.fixed)
         for knob in kind.knobs:
-            if knob.name in moving(how) or knob.view_only:
+            if knob.name in moving(how) or (knob.view_only and knob.name not in how.fixed):
                 values[knob.name] = offered(knob)[int(random.integers(len(offered(knob))))]
         for name, choice in when.items():
             values[name] = int(random.integers(choice[0], choice[1] + 1)) if isinstance(choice, tuple) else choice
@@ -109,7 +109,8 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
     """Asserts that a page's run of random values is the library's."""
     kind, every = getattr(moe_lab_widgets, lab), 4
     values = settings(lab, when, seed)
-    view = next((f"/{values[knob.name]}" for knob in kind.knobs if knob.view_only), "")
+    pictures = [knob.name for knob in kind.knobs if documents.chooses_picture(knob, documents.page_of(kind))]
+    view = "".join(f"/{values[name]}" for name in pictures)
     found = answered(
         ASK,
         {"document": document, "values": values, "every": every, "key": view},

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
-from moe_lab.pruning.live import FineTuning, PruningChoice
+from moe_lab.pruning.tuning import PruningChoice, Tuning
 from moe_lab_widgets import PruningLab
-from moe_lab_widgets.labs.pruning import left_of
-from moe_lab_widgets.labs.pruning_record import CHUNK, OFFERED, choice_of, code, outcome, recipe, record_every
+from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.labs.pruning_record import CHUNK, OFFERED, code
+from moe_lab_widgets.labs.pruning_seen import Outcome, outcome
 from tests.widgets.cases import PRUNING
 from tests.widgets.labs import Make, done, fixtures, move, pixels
 from tests.widgets.pruning.test_pruning_picture import line
 
 make, _ = fixtures(PRUNING)
 DEFAULTS, SMALL = PRUNING.defaults, PRUNING.small
-
-
-def test_records_are_never_dear() -> None:
-    assert record_every(DEFAULTS) == 2
-    dear = {**DEFAULTS, "patterns": 300, "tokens": 10, "top": 10, "trials": 10}
-    assert record_every(dear) == 1
-    assert record_every({**DEFAULTS, **recipe("random", "expert-choice"), "start": "random"}) == 5
 
 
 def test_a_look_draws_no_axes_again(make: Make) -> None:
@@ -37,51 +30,54 @@ def test_a_look_draws_no_axes_again(make: Make) -> None:
     assert lab.picture.background() is background, "the figure with its axes costs 80 ms"
 
 
+def results(lab: PruningLab) -> int:
+    """Returns of how many criteria, values of rho and steps fine-tuning is known."""
+    return int(np.isfinite(lab.record.of()["tuned_accuracy"]).any(0).sum())
+
+
+def outcome_of(lab: PruningLab) -> Outcome:
+    return outcome(MarkRecord(lab.record.seen_with(lab.values)))
+
+
 def test_fine_tuning_is_there_before_it_is_asked_for_where_one_serves_all(make: Make) -> None:
     lab = done(make())
-    ranked = len(OFFERED) - 1  # token counts rank none where experts choose
-    assert len(lab.record.of().results) == ranked * SMALL["tuning_steps"] // CHUNK
+    each = (len(OFFERED) - 1) * SMALL["experts"] // 2  # token counts rank none where experts choose
+    assert results(lab) == each * SMALL["tuning_steps"] // CHUNK
     move(lab, "tuning_steps", 40)
     done(lab)
-    assert len(lab.record.of().results) == ranked * 4 and lab.records[-1].step == SMALL["steps"]
+    assert results(lab) == each * 4 and lab.records[-1].step == SMALL["steps"]
 
 
 def test_coupled_layers_are_tuned_on_the_worker_and_only_those_that_are_looked_at(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads, work = set(), FineTuning.work
+    threads, advance = set(), Tuning.advance
 
-    def noted(tuning: FineTuning, choice: Callable[[], PruningChoice]) -> Iterator[Any]:
-        for results in work(tuning, choice):
-            threads.add(threading.current_thread())
-            yield results
+    def noted(tuning: Tuning, choice: PruningChoice) -> Any:
+        threads.add(threading.current_thread())
+        return advance(tuning, choice)
 
-    monkeypatch.setattr(FineTuning, "work", noted)
+    monkeypatch.setattr(Tuning, "advance", noted)
     lab = done(make(loss="hinge"))
-    assert len(lab.record.of().results) == 0 and not threads
+    assert results(lab) == 0 and not threads
     move(lab, "fine_tune", True)
     done(lab)
     assert threading.main_thread() not in threads and len(threads) == 1
     half, pieces = SMALL["experts"] // 2, SMALL["tuning_steps"] // CHUNK
-    assert len(lab.record.of().results) == half * pieces
-    assert {name for name, _, _ in lab.record.of().results} == {"router-norm-change"}
+    assert results(lab) == half * pieces
     move(lab, "criterion", "random")
     done(lab)
-    assert len(lab.record.of().results) == 2 * half * pieces
+    assert results(lab) == 2 * half * pieces
     move(lab, "criterion", "router-norm-change")
-    assert len(done(lab).record.of().results) == 2 * half * pieces, "what is known is not computed again"
-    found = outcome(lab.record.of(), choice_of(lab.values))
-    assert found is not None and found.steps == 20
-    tuned = lab.record.of().pruned.tuned
-    again = tuned.accuracy(tuned.kept("router-norm-change", 0.8), 20)
-    np.testing.assert_allclose(found.tuned, again.numpy(), atol=1e-6)
+    assert results(done(lab)) == 2 * half * pieces, "what is known is not computed again"
+    assert outcome_of(lab).steps == 20
 
 
 def test_an_undefined_criterion_is_explained_and_no_slider_dies(make: Make) -> None:
     lab = done(make(top=1))
     assert "The change of the routers is undefined where no router has moved" in lab.controls.message.value
     assert "so norm change cannot order the experts" in lab.caption(lab.record)
-    assert np.isnan(left_of(lab.record.seen_with(lab.values))[0]).all()
+    assert outcome_of(lab).plain.isnan().all()
     for rho in (0.5, 0.0):
         before = pixels(lab)
         move(lab, "rho", rho)
@@ -89,7 +85,7 @@ def test_an_undefined_criterion_is_explained_and_no_slider_dies(make: Make) -> N
         assert not np.array_equal(pixels(lab), before)
     move(lab, "criterion", "neuron-magnitude-change")
     done(lab)
-    assert lab.controls.message.value == "" and np.isfinite(left_of(lab.record.seen_with(lab.values))[0]).all()
+    assert lab.controls.message.value == "" and outcome_of(lab).plain.isfinite().all()
     move(lab, "criterion", "token-count")
     assert "Experts receive equally many tokens, so token count cannot order" in done(lab).caption(lab.record)
     assert "let tokens choose" in lab.controls.message.value
@@ -107,17 +103,12 @@ def test_divergence_is_said_and_leaves_a_picture(make: Make) -> None:
     for value in lab.record.of().values.values():
         value[[0, 2]] = np.nan
     assert "The loss became infinite in trials 1, 3" in lab.trouble(lab.record)
-    for name, values in lab.record.of().pruned.plain.items():
-        values[:, [0, 2]] = np.nan
-        lab.record.of().pruned.scores[name][[0, 2]] = np.nan
     lab.picture.show(lab.record)
     assert np.isfinite(line(lab, "norm change").get_ydata()).all()
     assert "accuracy is –" not in lab.caption(lab.record)
-    for values in lab.record.of().pruned.plain.values():
-        values[:] = np.nan
+    lab.record.of()["pruned_accuracy"][:] = np.nan
     lab.picture.show(lab.record)
     assert "accuracy is – (at random –, worst trial –)" in lab.caption(lab.record)
-    assert np.isnan(left_of(lab.record.seen_with(lab.values))[0][0])
 
 
 def test_code_is_short_where_values_are_the_defaults() -> None:

@@ -87,6 +87,8 @@ def strip(one: pruning_marks.Strip, ax: Axes) -> None:
 
 
 def series(one: pruning_marks.Series, ax: Axes) -> None:
+    if not bool(one.y.isfinite().any()):
+        return
     marker, size = SHAPES[one.shape]
     looks: dict[str, Any] = {"linewidth": one.width, "marker": marker, "markersize": size, "color": INKS[one.style]}
     if one.dash:

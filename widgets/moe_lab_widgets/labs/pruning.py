@@ -12,7 +12,7 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from moe_lab.drawing.marks import Ends, Level, Mark, Note, Scales, Writing, middle, picked
+from moe_lab.drawing.marks import Ends, Level, Mark, Scales, Writing, middle, picked
 from moe_lab.drawing.pruning_marks import Gauges, Series, Span, Strip, StripTable
 from moe_lab.drawing.words import NOTHING, Words, either, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
@@ -34,6 +34,8 @@ from moe_lab_widgets.live.declare import LivePage
 
 NOTABLE = 0.3
 """A change from which its number is written."""
+SCORES, FOOT = -0.53, -0.9
+"""The heights of the strip between which scores are drawn."""
 CHANGE = 0
 """The place of the criterion whose scores are the changes themselves, which the panel shows already."""
 
@@ -52,6 +54,7 @@ def routers(now: MarkRecord) -> Iterator[list[Mark]]:
     stays, carries, lost = (
         picked(one(now).to(torch.float64), trial) > 0 for one in (seen.kept, seen.carriers, seen.lost)
     )
+    unordered = say("It is undefined, because ") + words.undefined(now.values) + say(".")
     yield [
         Strip(
             picked(now.last("norm_change"), trial).nan_to_num(),
@@ -62,11 +65,15 @@ def routers(now: MarkRecord) -> Iterator[list[Mark]]:
             lost,
             NOTABLE,
         ),
-        Note(words.trial_note(now), 0, 15),
-        Note(score_note(now), 0, 268, under=False),
-        Note(either(seen.is_undefined(now), say("It is undefined, because ") + words.undefined(now.values) + say("."),
-                    NOTHING), 0, 294, "failure", under=False),
+        _written(words.trial_note(now), FOOT, 13),
+        _written(score_note(now), SCORES, -14),
+        _written(either(seen.is_undefined(now), unordered, NOTHING), SCORES, 12, "failure"),
     ]  # fmt: skip
+
+
+def _written(said: Words, y: float, down: float, style: str = "muted") -> Writing:
+    """Returns small print at the left, below a height of the strip."""
+    return Writing(-0.5, y, said, style, "left", size=9.5, down=down)
 
 
 def scores(now: MarkRecord, trial: Tensor) -> Tensor:
@@ -121,9 +128,13 @@ def accuracy(now: MarkRecord) -> Iterator[list[Mark]]:
         ("square", "dashed", 1.5, False),
         ("dot", "", 2.8, True),
     ]
-    order = (1, 2, 0)
+    order, training = (1, 2, 0), say("in training: nothing is pruned yet")
+    is_firm = [torch.stack([place == number for place in places]).any() for number in range(len(LABELS))]
     yield [
-        *(Series(shares, curves[number], "rule", name, width=1.2) for number, name in enumerate(LABELS)),
+        *(
+            Series(shares, curves[number].masked_fill(is_firm[number], torch.nan), "rule", name, width=1.2)
+            for number, name in enumerate(LABELS)
+        ),
         *(
             Series(shares, firm[place], "ink", "", names[place], shape, dash, width, kept)
             for place, (shape, dash, width, kept) in zip(order, looks, strict=True)
@@ -138,8 +149,8 @@ def accuracy(now: MarkRecord) -> Iterator[list[Mark]]:
               for sign, name, known in zip(SIGNS[::-1], names[::-1], _known(firm[::-1]), strict=True)],
              ["ink"] * 3, 0.06),
         _rho_note(now, count),
-        Note(either(seen.is_pruned(now), words.tuning_note(now, tuned), say("in training: nothing is pruned yet")),
-             -36, -27, under=False),
+        Writing(-0.02, HIGH, either(seen.is_pruned(now), words.tuning_note(now, tuned), training), "muted", "left",
+                size=9.5, right=-36, down=-27),
     ]  # fmt: skip
 
 
@@ -248,6 +259,7 @@ LIVE = LivePage(
 PruningLab = lab(
     "Expert pruning",
     name="PruningLab",
+    about="A layer is trained, experts are pruned by a criterion, and what is left is measured.",
     runs=of.runs,
     begin=of.begin,
     training=of.OfferedTraining,

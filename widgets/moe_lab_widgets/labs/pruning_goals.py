@@ -117,8 +117,8 @@ def against_chance(now: MarkRecord) -> tuple[Tensor, Tensor]:
 
 
 QUESTION = comparison(
-    "Before it runs: pruned by ρ, which layer will be right more often?",
-    ("pruned by the criterion on show", "pruned at random", "both about equally often (within 2 points)"),
+    "Before it runs: pruned how will the layer be right more often?",
+    ("by the criterion on show", "at random", "about equally often (within 2 points)"),
     against_chance,
     apart=0.02,
     found=("the criterion does", "chance does", "both keep about as many"),

@@ -100,7 +100,7 @@ def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, A
     knobs = [Fitted(name, values) for name, values in page.numbers.items() if name not in still]
     if page.fills is not None:
         return [_of_map(kind, page.fills, knobs, fixed, choice) for choice in choices]
-    views = {knob.name: knob.choices for knob in kind.knobs if _chooses_picture(knob, page)}
+    views = {knob.name: knob.choices for knob in kind.knobs if chooses_picture(knob, page)}
 
     def at(values: Mapping[str, Any]) -> Any:
         own = dict(values)
@@ -111,7 +111,7 @@ def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, A
     return [{"recorded": one} for one in of_choices(template(at, knobs, fixed))]
 
 
-def _chooses_picture(knob: Any, page: LivePage) -> bool:
+def chooses_picture(knob: Any, page: LivePage) -> bool:
     """Returns whether a picture is recorded for each choice of a knob."""
     return knob.view_only and knob.name not in page.looks and knob.name not in page.fixed
 
@@ -146,7 +146,7 @@ def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
             if not isinstance(choice, tuple) and choice not in offered.setdefault(name, []):
                 offered[name].append(choice)
     told = [
-        {**knob_of(knob, kind.knobs), "view": _chooses_picture(knob, page), "looks": knob.name in page.looks}
+        {**knob_of(knob, kind.knobs), "view": chooses_picture(knob, page), "looks": knob.name in page.looks}
         for knob in knobs
     ]
     for one in told:

@@ -255,7 +255,10 @@ function moved(said, name) {
   view.said = said;
   const knob = lab.knobs.find((one) => one.name === name);
   if (knob?.view || knob?.looks) {
-    if (knob.looks) tell({ type: "look", values: board.values });
+    if (knob.looks) {
+      view.answer = -1; // it was about other values
+      tell({ type: "look", values: board.values });
+    }
     tellAddress();
     draw();
     return;
