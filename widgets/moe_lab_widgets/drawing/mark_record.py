@@ -8,13 +8,30 @@ there are, and a page has those for each of its choices.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import wraps
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from moe_lab_widgets.drawing.panel import PanelValues
+
+
+Result = TypeVar("Result")
+
+
+def once(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
+    """Returns a function of a record that computes its result once for each record."""
+
+    @wraps(function)
+    def known(now: Any) -> Result:
+        results: dict[Any, Any] = now.results
+        if function not in results:
+            results[function] = function(now)
+        return results[function]  # type: ignore[no-any-return]
+
+    return known
 
 
 class MarkValues:
@@ -51,10 +68,12 @@ class MarkRecord:
       first: whether this is the first record.
       ended: whether no trial is still training.
       step, total: steps so far, of the run that has come furthest, and of a whole run.
+      results: what functions have computed of it (`once`).
     """
 
     def __init__(self, now: Any) -> None:
         self._now, self.values = now, MarkValues(now.values)
+        self.results: dict[Any, Any] = {}
         self.names: tuple[str, ...] = now.names
 
     @property

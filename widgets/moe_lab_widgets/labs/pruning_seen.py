@@ -12,7 +12,7 @@ from torch import Tensor
 
 from moe_lab.drawing.marks import middle, picked
 from moe_lab.pruning import TokenMoE
-from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues, once
 from moe_lab_widgets.labs.pruning_record import CARRIES, CHUNK, OFFERED, TOKENS_CHOOSE
 
 CRITERIA = tuple(OFFERED)
@@ -45,27 +45,32 @@ def chosen(values: MarkValues) -> Tensor:
     return values.place("criterion", CRITERIA)
 
 
+@once
 def is_pruned(now: MarkRecord) -> Tensor:
     """Returns whether training has ended, so that the layer is pruned."""
     return now.last("undefined").isfinite().any()
 
 
+@once
 def is_undefined(now: MarkRecord) -> Tensor:
     """Returns whether the criterion on show cannot tell the experts of some trial apart."""
     return (picked(now.last("undefined"), chosen(now.values), 1) == 1).any()
 
 
+@once
 def is_ranked(now: MarkRecord) -> Tensor:
     """Returns whether the criterion on show has chosen who stays."""
     return is_pruned(now) & ~is_undefined(now)
 
 
+@once
 def kept(now: MarkRecord) -> Tensor:
     """Returns (T, k) which experts stay: all while nothing is pruned."""
     rank = picked(now.last("rank"), chosen(now.values), 1)
     return (rank < half(now.values) - gone(now.values)) | ~is_ranked(now)
 
 
+@once
 def carriers(now: MarkRecord) -> Tensor:
     """Returns (T, k) which experts keep most occurrences of their class's pattern after training."""
     return (now.last("proficiency").nan_to_num() >= CARRIES) & is_pruned(now)
@@ -76,6 +81,7 @@ def by_class(which: Tensor) -> Tensor:
     return which.unflatten(-1, (2, which.shape[-1] // 2))
 
 
+@once
 def lost(now: MarkRecord) -> Tensor:
     """Returns (T, k) the carriers of each pattern whose every carrier is pruned."""
     mine = by_class(carriers(now))
@@ -83,6 +89,7 @@ def lost(now: MarkRecord) -> Tensor:
     return (mine & none_left).flatten(-2)
 
 
+@once
 def fine_tuned(now: MarkRecord) -> tuple[Tensor, Tensor]:
     """Returns the steps of fine-tuning after which the latest results are known, and those results.
 
@@ -99,6 +106,7 @@ def fine_tuned(now: MarkRecord) -> tuple[Tensor, Tensor]:
     return CHUNK * latest, torch.where(number == latest, found, 0).sum(1).masked_fill(latest == 0, torch.nan)
 
 
+@once
 def on_show(now: MarkRecord) -> Tensor:
     """Returns (T, C, R) accuracies after pruning, and after fine-tuning where it is asked for and known."""
     steps, tuned = fine_tuned(now)
@@ -141,6 +149,7 @@ class Outcome:
     operations: Tensor
 
 
+@once
 def outcome(now: MarkRecord) -> Outcome:
     """Returns what is left as the picture shows it."""
     number, count = chosen(now.values), gone(now.values)

@@ -160,35 +160,42 @@ class OperationRecorder(TorchDispatchMode):
         offset, sizes, strides = tensor.storage_offset(), list(tensor.shape), list(tensor.stride())
         return {"buffer": number, "offset": offset, "sizes": sizes, "strides": strides}
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled here, and asking takes a tenth of the time
+
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
         name, writes = _about(func)
         if name in READS:
             raise NotRecordedError(f"{func} reads a number, which a page has to decide anew{_where()}")
         reads: list[Place] = []
-        arguments = self._argument(args, reads)
-        named = {name: self._argument(one, reads) for name, one in kwargs.items() if name not in ABOUT_MEMORY}
-        given = {one.untyped_storage()._cdata for one in _tensors((args, tuple(kwargs.values())))}
-        made = func(*args, **kwargs)
-        results = list(_tensors(made))
-        if writes or not all(one.untyped_storage()._cdata in given for one in results):  # else it is a view
-            places = [self.place(one, result=one.untyped_storage()._cdata not in given) for one in results]
+        arguments = [self._argument(one, reads) for one in args]
+        named: dict[str, Any] = {}
+        if kwargs:
+            named = {name: self._argument(one, reads) for name, one in kwargs.items() if name not in ABOUT_MEMORY}
+        given = {place["buffer"] for place in reads}
+        made = func(*args, **(kwargs or {}))
+        results = [made] if isinstance(made, Tensor) else list(_tensors(made))
+        buffers = self._buffers
+        fresh = [buffers.get(one.untyped_storage()._cdata) not in given for one in results]
+        if writes or any(fresh):  # else it is a view
+            places = [self.place(one, result=new) for one, new in zip(results, fresh, strict=True)]
             lacking = "" if plain(name) in known() else f"a page cannot do the operation {name}{_where()}"
             self._operations.append(Operation(name, arguments, named, places, reads, lacking))
         return made
 
     def _argument(self, value: Any, reads: list[Place]) -> Any:
         if isinstance(value, Tensor):
-            reads.append(self.place(value))
-            return reads[-1]
+            reads.append(place := self.place(value))
+            return place
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
         if isinstance(value, (list, tuple)):
             return [self._argument(one, reads) for one in value]
         if isinstance(value, torch.dtype):
             return str(value).removeprefix("torch.")
         if isinstance(value, float):
             return number_in_json(value)
-        if value is None or isinstance(value, (bool, int, str)):
-            return value
         raise NotRecordedError(f"an argument of an operation is {value!r}{_where()}")
 
 

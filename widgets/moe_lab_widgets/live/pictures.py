@@ -71,11 +71,12 @@ class RecordedNow:
         for one in (self.first, self.ended, self.step, self.total, *self.steps.values()):
             recorder.given(one)
         self.history: dict[tuple[str, str], Tensor] = {}
+        self.results: dict[Any, Any] = {}
 
     def of(self, runs: Mapping[str, str]) -> RecordedNow:
         """Returns what is read where the names stand for these runs."""
         other = copy(self)
-        other.runs = dict(runs)
+        other.runs, other.results = dict(runs), {}
         return other
 
     @property
@@ -124,6 +125,7 @@ def pictures_of(
                     {"note": _note(panel.marks.note, given), "axes": _lists(panel.marks.furniture(given))}
                     for panel in declaration.panels
                 ]
+            now = now.of(now.runs)  # each picture computes its own results
             with recorder.program(f"marks/{number}{key}"):
                 panels = [_lists(panel.marks.draw(now)) for panel in declaration.panels]
                 found[key] = {"furniture": furniture, "panels": panels, "sentence": declaration.caption.words(now)}
