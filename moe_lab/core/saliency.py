@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import wraps
 from numbers import Real
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -81,9 +81,11 @@ class UndefinedCriterionError(InputError):
 
 
 Test = Callable[[Experts, Experts, Statistics], Bool[Tensor, " T"]]
+OfLayer = TypeVar("OfLayer", bound=Callable[..., Scores])
+"""A criterion of any layer, or of one kind."""
 
 
-def undefined_where(test: Test, why: str) -> Callable[[Criterion], Criterion]:
+def undefined_where(test: Test, why: str) -> Callable[[OfLayer], OfLayer]:
     """Returns what makes a criterion of a function: it is refused where a test says so of some trial.
 
     Args:
@@ -91,22 +93,22 @@ def undefined_where(test: Test, why: str) -> Callable[[Criterion], Criterion]:
       why: the sentence, which ends where it is told in how many trials.
     """
 
-    def made(plain: Criterion) -> Criterion:
+    def made(plain: OfLayer) -> OfLayer:
         @wraps(plain)
-        def criterion(before: Experts, after: Experts, statistics: Statistics) -> Scores:
+        def criterion(before: Any, after: Any, statistics: Statistics) -> Scores:
             same = test(before, after, statistics)
             if bool(same.any()):
                 raise UndefinedCriterionError(f"{why} {_in_trials(same)}")
             return plain(before, after, statistics)
 
         criterion.undefined_where = test  # type: ignore[attr-defined]
-        return criterion
+        return criterion  # type: ignore[return-value]
 
     return made
 
 
 def scores_where_defined(
-    criterion: Criterion, before: Experts, after: Experts, statistics: Statistics
+    criterion: Callable[..., Scores], before: Experts, after: Experts, statistics: Statistics
 ) -> tuple[Scores, Bool[Tensor, " T"]]:
     """Computes a criterion's scores, and in which trials they are undefined, without reading a number."""
     scores = getattr(criterion, "__wrapped__", criterion)(before, after, statistics)

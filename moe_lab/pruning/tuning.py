@@ -72,7 +72,7 @@ class Tuning:
     ) -> None:
         self.tuned, self.criteria, self.interval = tuned, list(criteria), interval
         self.coupled = tuned.run.model.coupled
-        self.undefined = found["undefined"].any(0)
+        self.undefined: NDArray[np.bool_] = np.asarray((found["undefined"] == 1).any(axis=0))  # NaN where diverged
         self.kept = kept_by_count(torch.as_tensor(found["rank"]))  # (T, C, R, k)
         trials, count, half, _ = self.kept.shape
         self.accuracies: Accuracies = np.full((trials, 1, count, half), np.nan)

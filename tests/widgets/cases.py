@@ -16,8 +16,9 @@ import moe_lab_widgets
 from moe_lab.recovery.gridlock.training import MEASURES
 from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
+from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.engine.declaration import Declaration
-from moe_lab_widgets.labs import balance, landscape, patch_map
+from moe_lab_widgets.labs import balance, landscape, patch_map, pruning_seen
 from moe_lab_widgets.labs import gridlock_record as gridlock
 from moe_lab_widgets.labs import phase_transition as phase
 from moe_lab_widgets.labs import pruning_record as pruning
@@ -317,21 +318,21 @@ SPECIALIZATION = Case(
 
 
 def _pruning_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
-    record, choice = lab.record.of(), pruning.choice_of(lab.values)
-    found = pruning.outcome(record, choice)
-    assert found is not None and (found.steps > 0) == lab.values["fine_tune"]
-    yield variables["accuracy"].numpy(), found.tuned
-    yield variables["kept"][0].numpy(), record.kept(choice, 0)
+    now = MarkRecord(lab.record.seen_with(lab.values))
+    found = pruning_seen.outcome(now)
+    assert bool(found.steps > 0) == lab.values["fine_tune"]
+    yield variables["accuracy"].numpy(), found.tuned.numpy()
+    yield variables["kept"][0].numpy(), pruning_seen.kept(now)[0].numpy()
 
 
 def _pruning_data(data: xr.Dataset, lab: Lab) -> None:
-    assert {*data["criterion"].values, "token-count"} == set(pruning.OFFERED), "all but the one that ranks none"
+    assert list(data["criterion"].values) == list(pruning.OFFERED)
     np.testing.assert_allclose(data["rho"], [0, 0.25, 0.5, 0.75])
     np.testing.assert_array_equal(data["step"], sorted({record.step for record in lab.records}))
-    own, pruned = data.sel(criterion="random"), lab.record.of().pruned
-    np.testing.assert_allclose(own["pruned_accuracy"], pruned.plain["random"])
-    np.testing.assert_array_equal(own["kept"].astype(bool), pruned.kept["random"].numpy())
-    assert data.attrs["tuning_steps"] == 20 and np.isfinite(data["tuned_accuracy"]).all()
+    own, place = data.sel(criterion="random"), list(pruning.OFFERED).index("random")
+    np.testing.assert_allclose(own["pruned_accuracy"], lab.record["pruned_accuracy"][:, place])
+    np.testing.assert_array_equal(own["kept"].sum("expert"), [[8, 6, 4, 2]] * len(own["trial"]))
+    assert data["tuning_steps"].values.tolist() == [10, 20] and np.isfinite(own["tuned_accuracy"]).all()
     assert data.attrs["code"] == lab.code(lab.values)
     np.testing.assert_allclose(data["norm_change"].isel(step=-1), lab.record["norm_change"])
 

@@ -14,7 +14,6 @@ from moe_lab.registry import LABS
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import FEW_RECORDS, RARELY
-from moe_lab_widgets.labs import pruning_record
 from tests.widgets.labs import bare
 
 Every = Callable[[dict[str, Any]], int]
@@ -26,7 +25,6 @@ def _derived(kind: Any) -> Every:
 
 KINDS = {lab.name: getattr(moe_lab_widgets, lab.name) for lab in LABS}
 EVERY = {name: _derived(kind) for name, kind in KINDS.items() if kind.declaration.runs is not None}
-EVERY["PruningLab"] = pruning_record.record_every
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -65,6 +65,7 @@ def test_lost_are_the_classes_whose_every_carrier_is_pruned() -> None:
     rank[0] = [3, 0, 2, 1, 1, 0, 3, 2]
     assert seen.lost(now)[0].nonzero()[:, 0].tolist() == [0, 2, 7]
     rank[0] = [0, 1, 2, 3, 3, 2, 0, 1]
+    now = MarkRecord(record)
     assert not seen.lost(now)[0].any()
     assert seen.carriers(now)[0].nonzero()[:, 0].tolist() == [0, 2, 7]
 

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from moe_lab_widgets.drawing.panel import PanelValues
 
-
 Result = TypeVar("Result")
 
 

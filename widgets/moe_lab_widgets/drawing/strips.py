@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from moe_lab.drawing import pruning_marks, theme
+from moe_lab.drawing.marks import Mark
 from moe_lab.drawing.words import written
 from moe_lab_widgets.drawing import on_axes
 from moe_lab_widgets.drawing.styles import INKS
@@ -132,7 +134,7 @@ def _array(values: Tensor) -> NDArray[np.float64]:
     return np.asarray(values.numpy(), dtype=float)
 
 
-DRAWN = {
+DRAWN: Mapping[type[Mark], Callable[[Any, Axes], None]] = {
     pruning_marks.StripTable: furnish_strip,
     pruning_marks.Strip: strip,
     pruning_marks.Series: series,
