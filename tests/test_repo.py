@@ -49,7 +49,7 @@ class TestCalls:
                 files += [file for file in found if not any(file.is_relative_to(place) for place in left_out)]
         assert sorted(files) == sorted((root / "tests").rglob("test_*.py"))
         assert sum("notebooks" in call for call in calls) == 1
-        assert all("-q" in call for call in calls) and "tests/browser" in calls[0]
+        assert all("-q" in call for call in calls) and "tests/browser/test_every_lab.py" in calls[0]
 
     @pytest.mark.parametrize(
         ("first", "others", "failed"),

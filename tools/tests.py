@@ -22,7 +22,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BROWSERS = ("tests/browser",)
+OF_PAGES = ("live_pages", "playground", "playground_firefox", "playground_map", "without_kernel")
+"""The browsers' tests of recorded Labs, which come last: by then others have recorded what they would wait for."""
 NOTEBOOKS = ("notebooks", "tests/notebooks")
 CONTRACTS = ("tests/widgets/contract", "tests/trainings", "tests/figures")
 LABS = ("tests/widgets", f"--ignore={CONTRACTS[0]}")
@@ -48,11 +49,11 @@ _SPARING = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
 def commands(options: Sequence[str]) -> list[list[str]]:
     """The calls of pytest in the order in which they begin."""
     pytest = [sys.executable, "-m", "pytest", *options]
-    apart = (BROWSERS, NOTEBOOKS, CONTRACTS, LABS, PROCESSES)
+    apart = (_of_browsers(), NOTEBOOKS, CONTRACTS, LABS, PROCESSES)
     taken = {place for places in apart for place in places}
     whole = [place for place in _places("test_*.py") if place not in taken]
     house = [*whole, *HOUSE, *(f"--ignore={place}" for place in PROCESSES if place.startswith(HOUSE))]
-    taken |= set(HOUSE)
+    taken |= {*HOUSE, "tests/browser"}
     rooms = [place for place in _places("*/") if place not in taken and any((ROOT / place).rglob("test_*.py"))]
     browsers, notebooks, contracts, labs, processes = ([*pytest, _UNCHECKED, *places] for places in apart)
     return [browsers, notebooks, processes, [*pytest, *rooms], labs, [*pytest, _UNCHECKED, *house], contracts]
@@ -62,6 +63,12 @@ def fast_commands(options: Sequence[str]) -> list[list[str]]:
     """The calls of pytest for a first answer."""
     pytest = [sys.executable, "-m", "pytest", _UNCHECKED, "-m", "not slow and not browser", *options]
     return [[*pytest, *places] for places in FAST]
+
+
+def _of_browsers() -> list[str]:
+    """The browsers' tests in the order in which they run."""
+    every = [path.stem.removeprefix("test_") for path in sorted((ROOT / "tests/browser").glob("test_*.py"))]
+    return [f"tests/browser/test_{name}.py" for name in sorted(every, key=lambda name: name in OF_PAGES)]
 
 
 def _places(pattern: str) -> list[str]:

@@ -67,7 +67,7 @@ def test_a_choice_starts_another_run(opened: Opened, name: str, description: str
 
 
 def test_pruning_changes_the_picture_and_trains_nothing(opened: Opened) -> None:
-    count = "print('trained', len(lab.records), id(lab.record.of().pruned))"
+    count = "print('trained', len(lab.records), id(lab.record.of().live.training))"
     page = opened("PruningLab", count, **SMALL["PruningLab"])
     page.wait_for_end()
 
