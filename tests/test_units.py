@@ -54,7 +54,7 @@ def of_regression(model: MixtureOfExpertsRegressor) -> Any:
         fitted = model.fit(x, x[:, 0] * sign)
         return {
             "predicted": fitted.predict(x) / size,
-            "gates": fitted.predict_proba(x),
+            "gates": fitted.predict_gates(x),
             "noise": np.array(fitted.noise_ / size),
         }
 

@@ -29,6 +29,7 @@ SHARED: Mapping[str, str] = {
     "moe_lab.core.saliency": "Criteria of pruning",
     "moe_lab.core.trials": "Random streams",
     "moe_lab.core.devices": "Where a run computes",
+    "moe_lab.recovery.gridlock.estimator": "A regressor for scikit-learn",
     "moe_lab_hub": "Models of Hugging Face",
 }
 PARTS = ("figures", "plots", "theory")

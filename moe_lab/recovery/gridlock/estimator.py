@@ -15,10 +15,11 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import softmax
-from sklearn.base import BaseEstimator, RegressorMixin
+from scipy.optimize import linear_sum_assignment
+from scipy.special import logsumexp, softmax
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
@@ -52,6 +53,19 @@ class _Scaled(NamedTuple):
     scale: float
 
 
+class StandardErrors(NamedTuple):
+    """Standard errors of a fitted mixture's experts, from refitted resamples.
+
+    Attributes:
+      coef: (k, d) of `coef_`; intercept: (k,) of `intercept_`.
+      refits: (R, k, d) `coef_` of each resample, its experts in the order of the fitted ones.
+    """
+
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    refits: NDArray[np.float64]
+
+
 def _exponent(values: NDArray[np.float64]) -> NDArray[np.int32]:
     """The exponent of 2 of each column's largest number; 0 for a column of zeros."""
     return np.asarray(np.frexp(np.abs(values).max(0))[1])
@@ -65,8 +79,10 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
     >>> from moe_lab.recovery.gridlock.estimator import MixtureOfExpertsRegressor
     >>> x, y = load_diabetes(return_X_y=True)
     >>> model = MixtureOfExpertsRegressor(n_experts=2, random_state=0).fit(x, y)
-    >>> model.predict_proba(x[:1]).shape
+    >>> model.predict_gates(x[:1]).shape
     (1, 2)
+
+    The number of experts is chosen as that of a Gaussian mixture's components: by `bic`, the lower the better.
 
     Args:
       n_experts: k, at least 1; a single expert is a regression with a weak prior.
@@ -121,12 +137,6 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
-
-    def __sklearn_tags__(self) -> Tags:
-        """Removes the estimator type, because scikit-learn forbids predict_proba in a "regressor"."""
-        tags = super().__sklearn_tags__()
-        tags.estimator_type = None
-        return tags
 
     # --- fitting ----------------------------------------------------------------------------------------------------
 
@@ -259,7 +269,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         except InvalidActivationError:
             reason = f"with activation={g.name!r} the moments of y determine no directions"
         except ValueError as error:
-            reason = str(error)
+            reason = str(error).partition(": got ")[0]  # which speaks of trials, of which there are none here
         warnings.warn(f"EM is initialized at random: {reason}", ConvergenceWarning, stacklevel=4)
         return None
 
@@ -290,22 +300,91 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         if linear:
             self.coef_, self.intercept_ = scale * self.coef_, shift + scale * self.intercept_
         self.noise_ = float(fitted.sigma[best]) * scale
+        self._rank, self._scales_target = rank, self.scale_target and not linear
         self.likelihood_ = float(fitted.likelihood[best]) - float(np.log(scale))
 
     # --- predicting -------------------------------------------------------------------------------------------------
 
-    def predict(self, X: Data) -> NDArray[np.float64]:
-        """Predicts (n,) E[y | x], the experts' predictions weighted by their gates."""
-        predictions, gates = self._experts_and_gates(X)
-        return np.asarray((predictions * gates).sum(1))
+    def predict(
+        self, X: Data, return_std: bool = False
+    ) -> NDArray[np.float64] | tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Predicts (n,) E[y | x], the experts' predictions weighted by their gates.
 
-    def predict_proba(self, X: Data) -> NDArray[np.float64]:
+        Args:
+          X: (n, d).
+          return_std: whether to return (n,) the standard deviation of y given x, too: of the noise and of which expert
+            it comes from.
+        """
+        predictions, gates = self._experts_and_gates(X)
+        mean = np.asarray((predictions * gates).sum(1))
+        if not return_std:
+            return mean
+        between = (gates * np.square(predictions - mean[:, None])).sum(1)
+        return mean, np.sqrt(self.noise_**2 + between)
+
+    def predict_gates(self, X: Data) -> NDArray[np.float64]:
         """Computes (n, k) the gates softmax(<w_i, x> + v_i), the probabilities of the experts. Rows sum to 1."""
         return self._experts_and_gates(X)[1]
 
     def predict_experts(self, X: Data) -> NDArray[np.float64]:
         """Computes (n, k) each expert's prediction."""
         return self._experts_and_gates(X)[0]
+
+    # --- how well it fits -------------------------------------------------------------------------------------------
+
+    def score_samples(self, X: Data, y: Data) -> NDArray[np.float64]:
+        """Computes (n,) log p(y | x), the log-likelihood of each sample; unlike a density estimator's it needs y."""
+        predictions, gates = self._experts_and_gates(X)
+        target = np.asarray(y, dtype=np.float64)
+        rule = "y must have one number for each row of X"
+        require(target.shape == (len(predictions),), rule, y=target.shape, rows=len(predictions))
+        residuals = (target[:, None] - predictions) / self.noise_
+        density = -0.5 * np.square(residuals) - np.log(self.noise_ * np.sqrt(2 * np.pi))
+        return np.asarray(logsumexp(density, b=gates, axis=1))
+
+    def bic(self, X: Data, y: Data) -> float:
+        """Computes the Bayesian information criterion on (X, y): the lower the better."""
+        scores = self.score_samples(X, y)
+        return float(np.log(len(scores)) * self._n_parameters() - 2 * scores.sum())
+
+    def aic(self, X: Data, y: Data) -> float:
+        """Computes the Akaike information criterion on (X, y): the lower the better."""
+        return float(2 * self._n_parameters() - 2 * self.score_samples(X, y).sum())
+
+    def _n_parameters(self) -> int:
+        """Counts the free parameters: sigma, and one of each expert and each gate but the last for each direction in
+        which the inputs vary, and for the intercepts; shift and scale where the target is scaled.
+        """
+        k, each = self.n_experts, self._rank + bool(self.fit_intercept)
+        return int((2 * k - 1) * each + 1 + 2 * self._scales_target)
+
+    def bootstrap(self, X: Data, y: Data, n_resamples: int = 100, random_state: Any = None) -> StandardErrors:
+        """Estimates the standard errors of the experts: refits the mixture to resamples of the data, with replacement.
+
+        Experts of a refit are put in the order of the fitted ones by the nearest predictions on X. Where experts are
+        hardly told apart, as with more of them than the data have, the errors are large; look at `refits`.
+
+        Args:
+          X: (n, d). y: (n,); what the mixture was fitted to.
+          n_resamples: at least 2.
+          random_state: seed of the resamples.
+
+        Warns:
+          ConvergenceWarning: as `fit`, in any of the refits.
+        """
+        rule = "n_resamples must be a whole number of at least 2"
+        require(isinstance(n_resamples, (int, np.integer)) and n_resamples >= 2, rule, n_resamples=n_resamples)
+        own, random = self.predict_experts(X), check_random_state(random_state)
+        x, target = np.asarray(without_losses("X", X)), np.asarray(without_losses("y", y))
+        coefs, intercepts = [], []
+        for _ in range(n_resamples):
+            rows = random.randint(len(x), size=len(x))
+            refit = clone(self).set_params(random_state=random.randint(2**31 - 1)).fit(x[rows], target[rows])
+            apart = np.square(own[:, :, None] - refit.predict_experts(x)[:, None]).sum(0)
+            order = linear_sum_assignment(apart)[1]
+            coefs.append(refit.coef_[order])
+            intercepts.append(refit.intercept_[order])
+        return StandardErrors(np.std(coefs, axis=0, ddof=1), np.std(intercepts, axis=0, ddof=1), np.array(coefs))
 
     def _experts_and_gates(self, X: Data) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         check_is_fitted(self)
