@@ -81,11 +81,11 @@ class UndefinedCriterionError(InputError):
 
 
 Test = Callable[[Experts, Experts, Statistics], Bool[Tensor, " T"]]
-OfLayer = TypeVar("OfLayer", bound=Callable[..., Scores])
+_OfLayer = TypeVar("_OfLayer", bound=Callable[..., Scores])
 """A criterion of any layer, or of one kind."""
 
 
-def undefined_where(test: Test, why: str) -> Callable[[OfLayer], OfLayer]:
+def undefined_where(test: Test, why: str) -> Callable[[_OfLayer], _OfLayer]:
     """Returns what makes a criterion of a function: it is refused where a test says so of some trial.
 
     Args:
@@ -93,7 +93,7 @@ def undefined_where(test: Test, why: str) -> Callable[[OfLayer], OfLayer]:
       why: the sentence, which ends where it is told in how many trials.
     """
 
-    def made(plain: OfLayer) -> OfLayer:
+    def made(plain: _OfLayer) -> _OfLayer:
         @wraps(plain)
         def criterion(before: Any, after: Any, statistics: Statistics) -> Scores:
             same = test(before, after, statistics)
