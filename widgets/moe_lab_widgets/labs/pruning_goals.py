@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
-from moe_lab.drawing.marks import middle
+from moe_lab.drawing.marks import middle, picked
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.engine.goal import Goal, Why, comparison
 from moe_lab_widgets.labs.pruning_record import TOKENS_CHOOSE, recipe
-from moe_lab_widgets.labs.pruning_seen import lost, outcome, threshold
+from moe_lab_widgets.labs.pruning_seen import RANDOM, chosen, gone, lost, outcome, threshold
 from moe_lab_widgets.labs.pruning_words import least
 
 
@@ -111,9 +112,10 @@ GOALS = (
 
 
 def against_chance(now: MarkRecord) -> tuple[Tensor, Tensor]:
-    """Returns the median accuracies after pruning by the criterion on show and at random."""
-    found = outcome(now)
-    return middle(found.plain), middle(found.chance)
+    """Returns the median accuracies after pruning by the criterion on show and at random, both without fine-tuning."""
+    plain = picked(now.last("pruned_accuracy"), gone(now.values), -1)  # (trial, criterion)
+    by_chance = picked(plain, torch.tensor(float(RANDOM)), 1)
+    return middle(picked(plain, chosen(now.values), 1)), middle(by_chance)
 
 
 QUESTION = comparison(
