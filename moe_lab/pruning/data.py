@@ -130,17 +130,17 @@ class TokenTask(Config):
         Raises:
           ValueError: samples is less than 1, or there is no trial.
         """
-        wanted = self.draws(samples, trials, split)
+        require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
+        wanted = self.draws(samples, split)
         return self.made(drawn(wanted, trials, seed)["tokens"]).on(device, dtype)
 
-    def draws(self, samples: int, trials: Sequence[int], split: str) -> dict[str, Draw]:
+    def draws(self, samples: int, split: str) -> dict[str, Draw]:
         """Returns the raw numbers of which `made` makes samples of a split.
 
         Raises:
-          ValueError: samples is less than 1, or there is no trial.
+          ValueError: samples is less than 1.
         """
         require(samples >= 1, "samples (N) must be at least 1", N=samples)
-        require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
         return {"tokens": Draw(f"{split}/tokens", (samples, self.tokens + 1))}
 
     def made(self, raw: Float[Tensor, "trials N n_and_1"]) -> TokenSamples:
@@ -203,7 +203,7 @@ class SampleStream:
         Raises:
           ValueError: samples is less than 1.
         """
-        draw = self.task.draws(samples, self._numbers, self._split)["tokens"]
+        draw = self.task.draws(samples, self._split)["tokens"]
         raw = np.stack([draw.of(random) for random in self._streams])
         made = self.task.made(torch.from_numpy(raw)).on(self._device, self._dtype)
         if len(self._order) == len(self._streams):

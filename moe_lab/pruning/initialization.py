@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
+from moe_lab.core.saliency import ranks
 from moe_lab.core.trials import Draw, drawn, tensor_of
 from moe_lab.pruning.data import TokenTask
 from moe_lab.pruning.model import TokenMoE
@@ -127,12 +128,7 @@ def _places(experts: int) -> Draw:
 
 def _important(start: PlantedStart, places: Float[Tensor, "T 2 half"]) -> Bool[Tensor, "T k"]:
     """Marks the important experts: those of each half whose raw numbers are the smallest."""
-    return (_ranks(places) < tensor_of(start, "important")).flatten(1)
-
-
-def _ranks(values: Float[Tensor, "*axes n"]) -> Int[Tensor, "*axes n"]:
-    """Returns the place of each value in ascending order, along the last axis."""
-    return values.argsort(dim=-1, stable=True).argsort(dim=-1, stable=True)
+    return (ranks(-places) < tensor_of(start, "important")).flatten(1)
 
 
 def branch_of(experts: int, tasks: int) -> np.ndarray:
@@ -180,7 +176,7 @@ def planted_weights(
     routers, neurons = _random(raw, start)
     important = _important(start, raw["places"])
     norms, spreads, numbers = raw["sizes"].unbind(1)
-    mine = _preferred(start, model, task, important, numbers, _ranks(raw["favourites"]))
+    mine = _preferred(start, model, task, important, numbers, ranks(-raw["favourites"]))
     sign = torch.arange(model.experts) >= model.experts // 2
     columns, (one, two) = torch.arange(task.patterns), task.specific
     own = torch.where(sign[:, None], columns == two, columns == one)  # (k, d) each expert's own pattern

@@ -72,7 +72,7 @@ class TokenLearner(training.Learner):
 
     @property
     def step_draws(self) -> dict[str, Draw]:
-        return self.task.draws(self.batch, self.trials, self.split)
+        return self.task.draws(self.batch, self.split)
 
     def inputs_of(self, raw: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
         samples = self.task.made(raw["tokens"]).on(self.like.device, self.like.dtype)

@@ -8,11 +8,11 @@ Shapes: T trials, C criteria, R = k/2 values of rho, k experts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int, Num
+from jaxtyping import Bool, Num
 from torch import Tensor
 
 from moe_lab.core import saliency
@@ -21,8 +21,9 @@ from moe_lab.core.training import groups_of
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Statistics, chance_of, routing_statistics
 from moe_lab.pruning.learner import group_size
 from moe_lab.pruning.measures import MEASURES, Evaluation
-from moe_lab.pruning.model import Weights
+from moe_lab.pruning.model import TokenMoE, Weights
 from moe_lab.pruning.run import TokenRun
+from moe_lab.pruning.select import ranks_by_sign
 from moe_lab.pruning.training import FineTuning, TokenTraining
 
 VALIDATION_SAMPLES = 200
@@ -58,10 +59,9 @@ class Pruning(FineTuning):
         evaluation = self.evaluated()
         found = self.measured(evaluation)
         if not (whole and self.done):
-            trials, k = len(self.trials), self.model.experts
-            sizes = {"criterion": len(self.criteria), "rho": k // 2, "expert": k}
-            shapes = {name: [sizes[axis] for axis in one.dims] for name, one in AFTER_PRUNING.items()}
-            return found | {name: self.like.new_full((trials, *shape), torch.nan) for name, shape in shapes.items()}
+            sizes = sizes_of(self.model, self.criteria, len(self.trials))
+            shapes = {name: [sizes[axis] for axis in ("trial", *one.dims)] for name, one in AFTER_PRUNING.items()}
+            return found | {name: self.like.new_full(shape, torch.nan) for name, shape in shapes.items()}
         statistics = routing_statistics(self.weights, self.validation, self.model, self.task, self.chance)
         return found | pruned_by_all(self.before, self.weights, statistics, evaluation, self.criteria)
 
@@ -80,6 +80,12 @@ class PruningTraining(TokenTraining):
         return {"criterion": list(self._criteria), "rho": [gone / half for gone in range(half)]}
 
 
+def sizes_of(model: TokenMoE, criteria: Sized, trials: int) -> dict[str, int]:
+    """Returns the sizes of the axes that measures name."""
+    k = model.experts
+    return {"trial": trials, "criterion": len(criteria), "rho": k // 2, "expert": k}
+
+
 def pruned_by_all(
     before: Weights,
     after: Weights,
@@ -94,7 +100,7 @@ def pruned_by_all(
     found = [saliency.scores_where_defined(one, before, after, statistics) for one in criteria.values()]
     undefined = torch.stack([one for _, one in found], 1)
     scores = torch.stack([one for one, _ in found], 1).masked_fill(undefined[..., None], torch.nan)
-    rank = ranks_by_half(scores)
+    rank = ranks_by_sign(scores, after.signs)
     accuracy = evaluation.accuracies(kept_by_count(rank).flatten(1, 2)).unflatten(1, (len(found), -1))
     return {
         "score": scores,
@@ -103,11 +109,6 @@ def pruned_by_all(
         "pruned_accuracy": accuracy.masked_fill(undefined[..., None], torch.nan),
         "received": statistics.received,
     }
-
-
-def ranks_by_half(scores: Float[Tensor, "*axes k"]) -> Int[Tensor, "*axes k"]:
-    """Ranks the experts of an unpruned layer within the half that votes alike, as `select.ranks_by_sign`."""
-    return saliency.ranks(scores.unflatten(-1, (2, scores.shape[-1] // 2))).flatten(-2)
 
 
 def kept_by_count(rank: Num[Tensor, "*axes k"]) -> Bool[Tensor, "*axes R k"]:

@@ -52,16 +52,15 @@ def kept_experts(scores: Scores, signs: Float[Tensor, " k"], prune: float | tupl
     return ranks_by_sign(scores, signs) < left
 
 
-def ranks_by_sign(scores: Scores, signs: Float[Tensor, " k"]) -> Int[Tensor, "T k"]:
+def ranks_by_sign(scores: Float[Tensor, "*axes k"], signs: Float[Tensor, " k"]) -> Int[Tensor, "*axes k"]:
     """Ranks the experts within the + and within the - group, from 0 for the largest score.
 
-    Among equal scores the lower number ranks first; NaN ranks last.
+    Among equal scores the lower number ranks first; NaN ranks last. Reads no number.
     """
-    ranks = torch.empty_like(scores, dtype=torch.long)
-    for vote in (1, -1):
-        mine = torch.nonzero(signs == vote)[:, 0]
-        ranks[:, mine] = saliency.ranks(scores[:, mine])
-    return ranks
+    order = (-scores).argsort(dim=-1, stable=True)
+    positive = signs[order] > 0
+    ranks = torch.where(positive, positive.cumsum(-1), (~positive).cumsum(-1)) - 1
+    return torch.empty_like(order).scatter_(-1, order, ranks)
 
 
 def pruned(weights: Weights, kept: Kept, routing: Routing) -> Weights:

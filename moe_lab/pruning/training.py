@@ -71,9 +71,10 @@ class TokenTraining(training.Training[FineTuning]):
     must_be_finite = ("test_loss", "router_norm")
 
     def __init__(
-        self, run: TokenRun, learners: Iterable[FineTuning] = (), measures: Mapping[str, Measure] = MEASURES
+        self, run: TokenRun, learners: Iterable[FineTuning] | None = None, measures: Mapping[str, Measure] = MEASURES
     ) -> None:
-        learners = learners or (FineTuning(run, trials) for trials in groups_of(run, group_size(run)))
+        if learners is None:
+            learners = (FineTuning(run, trials) for trials in groups_of(run, group_size(run)))
         super().__init__(run, measures, learners)
 
     @property

@@ -335,7 +335,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
     def score_samples(self, X: Data, y: Data) -> NDArray[np.float64]:
         """Computes (n,) log p(y | x), the log-likelihood of each sample; unlike a density estimator's it needs y."""
         predictions, gates = self._experts_and_gates(X)
-        target = np.asarray(y, dtype=np.float64)
+        target = np.asarray(without_losses("y", y), dtype=np.float64)
         rule = "y must have one number for each row of X"
         require(target.shape == (len(predictions),), rule, y=target.shape, rows=len(predictions))
         residuals = (target[:, None] - predictions) / self.noise_

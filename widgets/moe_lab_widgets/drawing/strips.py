@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
-from torch import Tensor
 
 from moe_lab.drawing import pruning_marks, theme
 from moe_lab.drawing.marks import Mark
@@ -97,7 +96,7 @@ def series(one: pruning_marks.Series, ax: Axes) -> None:
         looks["dashes"] = DASHES[one.dash]
     name = one.name + written(one.words)
     order = 2.5 if one.style == "rule" else 4 if one.shape != "dot" else 5
-    on_axes.line(ax, _array(one.x), _array(one.y), label=name, clip_on=False, zorder=order, **looks)
+    on_axes.line(ax, one.x.numpy(), one.y.numpy(), label=name, clip_on=False, zorder=order, **looks)
 
 
 def span(one: pruning_marks.Span, ax: Axes) -> None:
@@ -128,10 +127,6 @@ def gauges(one: pruning_marks.Gauges, ax: Axes) -> None:
     on_axes.write(ax, 0, tops + 0.4, one.titles, theme.MUTED, size=theme.TEXT_SIZE, **left)
     on_axes.write(ax, 0, tops + 2.3, [written(words) for words in one.words], bold=True, size=19, **left)
     on_axes.write(ax, 0, tops + 6.6, [written(note) for note in one.notes], theme.MUTED, size=theme.SMALL_SIZE, **left)
-
-
-def _array(values: Tensor) -> NDArray[np.float64]:
-    return np.asarray(values.numpy(), dtype=float)
 
 
 DRAWN: Mapping[type[Mark], Callable[[Any, Axes], None]] = {

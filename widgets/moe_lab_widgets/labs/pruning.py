@@ -18,6 +18,7 @@ from moe_lab.drawing.words import NOTHING, Words, either, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.mark_words import named, short
 from moe_lab_widgets.drawing.marks_on_axes import draw_mark, mark_panel, sentence
+from moe_lab_widgets.drawing.strips import SCORES, SCORES_TOP
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs import pruning_record as of
@@ -34,8 +35,6 @@ from moe_lab_widgets.live.declare import LivePage
 
 NOTABLE = 0.3
 """A change from which its number is written."""
-SCORES, FOOT = -0.53, -0.9
-"""The heights of the strip between which scores are drawn."""
 CHANGE = 0
 """The place of the criterion whose scores are the changes themselves, which the panel shows already."""
 
@@ -65,9 +64,9 @@ def routers(now: MarkRecord) -> Iterator[list[Mark]]:
             lost,
             NOTABLE,
         ),
-        _written(words.trial_note(now), FOOT, 13),
-        _written(score_note(now), SCORES, -14),
-        _written(either(seen.is_undefined(now), unordered, NOTHING), SCORES, 12, "failure"),
+        _written(words.trial_note(now), SCORES, 13),
+        _written(score_note(now), SCORES_TOP, -14),
+        _written(either(seen.is_undefined(now), unordered, NOTHING), SCORES_TOP, 12, "failure"),
     ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from moe_lab.core.errors import InputError
@@ -16,7 +17,7 @@ from moe_lab.core.snapshots import Measure, Snapshot, collect
 from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, RandomStart, TokenMoE, TokenRun, TokenTask, Weights
 from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
 from moe_lab.pruning.measures import MEASURES
-from moe_lab.pruning.pruned import AFTER_PRUNING, PruningTraining
+from moe_lab.pruning.pruned import AFTER_PRUNING, PruningTraining, kept_by_count, sizes_of
 from moe_lab.pruning.tuning import PruningChoice, Tuning
 from moe_lab_widgets.engine.knobs import config_from, device_setting
 from moe_lab_widgets.engine.record import ONLY, Record
@@ -78,23 +79,14 @@ def run_of(values: Mapping[str, Any]) -> TokenRun:
 
 
 def seconds(values: Mapping[str, Any]) -> float:
-    """Returns about how long a step of the run takes on one CPU thread."""
-    return seconds_of_step(run_of(values))
-
-
-def seconds_of_step(run: TokenRun) -> float:
-    """Returns about how long a step takes on one CPU thread (measured)."""
+    """Returns about how long a step of the run takes on one CPU thread (measured)."""
+    run = run_of(values)
     model, task = run.model, run.task
     if model.routing == TOKENS_CHOOSE:
         numbers = 2 * task.patterns * run.batch + model.experts * task.patterns
     else:
         numbers = model.experts * run.batch * model.width(task.tokens, task.patterns)
     return 5e-4 + 1.1e-8 * run.trials * numbers
-
-
-def longest_change(values: Mapping[str, Any]) -> float:
-    """Returns where the axis of Delta ends: the same for all runs but very long ones."""
-    return 5.5 if values["steps"] * values["router_learning_rate"] <= 10 else 8.0
 
 
 # ---- criteria ----
@@ -175,11 +167,11 @@ class LiveRun:
 
     def _before_training(self) -> PruningSnapshot:
         """Returns a record in which nothing is known."""
-        trials, k, criteria = self.run.trials, self.run.model.experts, len(OFFERED)
-        sizes = {"criterion": criteria, "rho": k // 2, "expert": k, "tuning": 1}
+        trials = self.run.trials
+        sizes = sizes_of(self.run.model, OFFERED, trials) | {"tuning": 1}
         measures = MEASURES | AFTER_PRUNING | {"tuned_accuracy": TUNED}
         values = {
-            name: np.full((trials, *(sizes[axis] for axis in one.dims)), np.nan) for name, one in measures.items()
+            name: np.full([sizes[axis] for axis in ("trial", *one.dims)], np.nan) for name, one in measures.items()
         }
         trained, ended = np.zeros(trials, dtype=np.int64), np.zeros(trials, dtype=bool)
         return PruningSnapshot(0, values, measures, trained, ended, ended.copy(), live=self)
@@ -248,8 +240,7 @@ def data(now: Record) -> xarray.Dataset:
     found = last["tuned_accuracy"]
     steps = CHUNK * np.arange(1, found.shape[1] + 1)
     axes = ("trial", "tuning_steps", "criterion", "rho")
-    half = last["pruned_accuracy"].shape[2]
-    kept = last["rank"][:, :, None] < half - np.arange(half)[:, None]
+    kept = kept_by_count(torch.as_tensor(last["rank"])).numpy()
     dataset = dataset.drop_vars("tuned_accuracy").assign({name: dataset[name].isel(step=-1) for name in AFTER_PRUNING})
     dataset = dataset.assign(
         tuned_accuracy=(axes, found, _about(TUNED.meaning)),

@@ -42,7 +42,8 @@ def undefined(values: MarkValues, begin: tuple[str, str] = ("experts", "no route
 def trouble(now: MarkRecord) -> Words:
     """Returns why the criterion on show is undefined, with what to choose instead."""
     where = (picked(now.last("undefined"), seen.chosen(now.values), 1) == 1).sum()
-    counted = say(" in {:.0f} of {:.0f} trials", where, now.values.number("trials"))
+    trials = now.values.number("trials")
+    counted = say(" in {:.0f} of {:.0f} trials", where, trials, when=trials > 1, instead=say(" in the one trial"))
     alike = seen.chosen(now.values) == TOKEN_COUNT
     sentence = either(alike, say(_capital(ALIKE)), say(_capital(UNMOVED))) + counted
     return say("", when=where == 0, instead=sentence)

@@ -162,7 +162,7 @@ class OperationRecorder(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # nothing is compiled here, and asking takes a tenth of the time
+        return False  # nothing is compiled here
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         name, writes = _about(func)

@@ -145,13 +145,8 @@ def pictures_in(
     now: RecordedNow,
     of_choices: list[dict[str, str]],
     drawn: list[Document],
-    looks: bool = False,
 ) -> Document:
-    """Returns what a page has of pictures, and of the measures that they read.
-
-    Args:
-      looks: whether knobs that only decide what is seen may move, so that all records are drawn anew.
-    """
+    """Returns what a page has of pictures, and of the measures that they read."""
     encoded, place = _encoded(drawn, recorder), recorder.place
     return {
         "runs": of_choices,
@@ -160,7 +155,6 @@ def pictures_in(
         "stepDraws": [],
         "values": {name: place(one) for name, one in given.given.items()},
         "choices": {name: list(one) for name, one in given.choices.items()},
-        "looks": looks,
         "first": place(now.first),
         "ended": place(now.ended),
         "step": place(now.step),

@@ -56,8 +56,7 @@ def recorded(
     declaration = lab.declaration
     runs = [declaration.runs({**values, **choice}) for choice in choices]
     pictures = pictures_of(lab, values, views or {}, choices)
-    looks = declaration.page is not None and bool(declaration.page.looks)
-    return _recorded(declaration.training, runs, values, declaration.records, pictures, looks=looks)
+    return _recorded(declaration.training, runs, values, declaration.records, pictures)
 
 
 def recorded_training(fills: Fills, values: Mapping[str, Any], whole: bool = False) -> Document:
@@ -85,7 +84,6 @@ def _recorded(
     records: int,
     pictures: Pictures,
     whole: bool = False,
-    looks: bool = False,
 ) -> Document:
     """Records the runs of each choice, and its pictures."""
     runs, of_choices = _runs_of(wanted)
@@ -105,7 +103,7 @@ def _recorded(
     now = RecordedNow(recorder, given, {name: latest[name] | constant[name] for name in runs}, rows_of(records))
     drawn = [pictures(recorder, given, now.of(names), number) for number, names in enumerate(of_choices)]
     place = recorder.place
-    document = pictures_in(recorder, given, now, of_choices, drawn, looks) | {
+    document = pictures_in(recorder, given, now, of_choices, drawn) | {
         "measured": {name: {measure: place(one) for measure, one in some.items()} for name, some in latest.items()},
         "draws": draws.told(steps=False),
         "stepDraws": draws.told(steps=True),

@@ -14,7 +14,7 @@ import { Stream } from "./streams.js";
 /** When trials may end, in steps, and where it is told whether a run is over.
  * @typedef {{ every: number, last: Place }} Ending */
 /** @typedef {import("./places.js").Programs & { draws: Draw[], stepDraws: Draw[], values: Record<string, Place>,
- *   choices?: Record<string, string[]>, looks?: boolean,
+ *   choices: Record<string, string[]>,
  *   first: Place, ended: Place, step: Place, total: Place, steps: Record<string, Place>, ends: Record<string, Ending>,
  *   history: { run: string, measure: string, place: Place }[],
  *   state: Record<string, { loss: Place, active: Place }>, finite: string[],
@@ -67,7 +67,7 @@ export class Run {
   see(values) {
     const { recorded, engine } = this;
     for (const [name, { buffer }] of Object.entries(recorded.values)) {
-      const choices = recorded.choices?.[name];
+      const choices = recorded.choices[name];
       engine.set(buffer, choices ? choices.indexOf(values[name]) : values[name]);
     }
   }

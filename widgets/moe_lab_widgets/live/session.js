@@ -20,7 +20,8 @@ export class Session {
     this.run = null;
     /** @type {import("./template.js").Document | null} */
     this.document = null;
-    /** What each record's pictures read, where they may be drawn anew. @type {Map<number, any>[]} */
+    /** What each record's pictures read, where they may be drawn anew.
+     * @type {{ copies: Map<number, any>, diverged: Record<string, number[]> }[]} */
     this.records = [];
   }
 
@@ -56,15 +57,15 @@ export class Session {
       steps: values.steps,
       every,
     });
+    const furniture = this.furniture(run);
     this.run = run;
     this.records = [];
-    this.post({ type: "begun", id, furniture: this.furniture(), total: run.total });
+    this.post({ type: "begun", id, furniture, total: run.total });
     this.tell();
   }
 
-  /** The marks of the axes of each picture. */
-  furniture() {
-    const run = /** @type {Run} */ (this.run);
+  /** The marks of the axes of each picture. @param {Run} run */
+  furniture(run) {
     const keys = Object.keys(run.recorded.pictures);
     return Object.fromEntries(keys.map((key) => [key, drawable(run.engine, run.furniture(key))]));
   }
@@ -75,12 +76,13 @@ export class Session {
     const { run, records } = this;
     if (!run) return;
     run.see(values);
-    this.post({ type: "furnished", id: this.id, furniture: this.furniture() });
+    this.post({ type: "furnished", id: this.id, furniture: this.furniture(run) });
     for (const index of upTo(records.length).reverse()) {
-      run.putBack(records[index]);
-      this.post({ ...this.drawn(), index });
+      const { copies, diverged } = records[index];
+      run.putBack(copies);
+      this.post({ ...this.drawn(run), diverged, index });
     }
-    if (records.length) run.putBack(records[records.length - 1]);
+    if (records.length) run.putBack(records[records.length - 1].copies);
   }
 
   /** @param {boolean} playing */
@@ -113,13 +115,14 @@ export class Session {
   /** Posts the present record. */
   tell() {
     const run = /** @type {Run} */ (this.run);
-    if (run.recorded.looks) this.records.push(run.kept());
-    this.post(this.drawn());
+    const message = this.drawn(run);
+    const looks = this.document?.lab.knobs?.some((/** @type {any} */ knob) => knob.looks);
+    if (looks) this.records.push({ copies: run.kept(), diverged: message.diverged });
+    this.post(message);
   }
 
-  /** What there is to draw of the present record. */
-  drawn() {
-    const run = /** @type {Run} */ (this.run);
+  /** What there is to draw of the present record. @param {Run} run */
+  drawn(run) {
     const pictures = Object.fromEntries(
       Object.keys(run.recorded.pictures).map((key) => {
         const { furniture, ...shown } = run.picture(key);

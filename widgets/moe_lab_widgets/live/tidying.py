@@ -57,7 +57,7 @@ def tidied(document: Document, recorder: OperationRecorder, whole: bool = False)
     programs = needed(programs, order, buffers_in(*results))
     lacking = [one.lacking for some in programs.values() for one in some if one.lacking]
     if lacking:
-        raise NotRecordedError("\n".join(lacking))
+        raise NotRecordedError("\n".join(dict.fromkeys(lacking)))
     read, of_each = buffers_in(*results), {name: _all_buffers(some) for name, some in programs.items()}
     for name in [name for name in programs if kind_of(name) == "whole"]:
         elsewhere = read.union(*(some for other, some in of_each.items() if other != name))
