@@ -312,11 +312,11 @@ prediction_missed.seen(
 # %%
 sharp = PatternTask(distractors=4, gap=1.0, noise=0.1)
 rows = {}
-for kept in (2, 3, 4, 5, 6, 8):
+for count in (2, 3, 4, 5, 6, 8):
     last = final(
-        train(SeparateMoE(patches_per_expert=kept), sharp, samples=200, trials=10, seed=SEED, measure="last")
+        train(SeparateMoE(patches_per_expert=count), sharp, samples=200, trials=10, seed=SEED, measure="last")
     )
-    rows[kept] = {
+    rows[count] = {
         "coverage, worse class": last["coverage"].min(axis=1).mean(),
         "coverage, better class": last["coverage"].max(axis=1).mean(),
         "accuracy": last["test_accuracy"].mean(),

@@ -236,9 +236,11 @@ prediction_overlap.seen(outcome, "The same delta stands for an easy task and for
 
 # %%
 rows = {}
-for kept in (2, 4, 8, 16):
-    sizes = theory.Sizes(patches=16, patches_per_expert=kept, experts=8)
-    rows[kept] = {f"N_C / N_{kind}": theory.advantage("samples", kind, sizes) for kind in ("separate", "joint")}
+for count in (2, 4, 8, 16):
+    sizes = theory.Sizes(patches=16, patches_per_expert=count, experts=8)
+    rows[count] = {
+        f"N_C / N_{kind}": theory.advantage("samples", kind, sizes) for kind in ("separate", "joint")
+    }
 pd.DataFrame(rows).T.rename_axis("l").map("{:,.3g}".format)
 
 # %% [markdown]

@@ -254,11 +254,11 @@ exercises.check_expert_outputs(expert_outputs)
 #
 # $$f(x) = \frac{1}{l} \sum_{s=1}^{k} \sum_{j=1}^{n} G_{s,j} V_{s,j}. \tag{1}$$
 #
-# The sign of $f$ is the predicted class. The argument `kept` is $l$, a whole number.
+# The sign of $f$ is the predicted class. The argument `count` is $l$, a whole number.
 
 
 # %%
-def mixture(gates, values, kept):
+def mixture(gates, values, count):
     """Computes the output f of every sample: (B, k, n), (B, k, n) and a whole number -> (B,)."""
     return None  # your code
 
@@ -269,8 +269,8 @@ exercises.check_mixture(mixture)
 # <details><summary>Solution</summary>
 #
 # ```python
-# def mixture(gates, values, kept):
-#     return (gates * values).sum(dim=(1, 2)) / kept
+# def mixture(gates, values, count):
+#     return (gates * values).sum(dim=(1, 2)) / count
 # ```
 #
 # </details>
@@ -321,20 +321,20 @@ my
 # %%
 weights = [routers.requires_grad_(), hidden.requires_grad_()]
 optimiser = torch.optim.SGD(weights, lr=5.0)
-kept, rows = 6, {}
+count, rows = 6, {}
 for epoch in range(21):
     with torch.no_grad():  # the test needs no gradient
         scores = my.router_scores(test_patches, routers)
-        gates = my.softmax_gates(scores, my.chosen(scores, kept, -1), -1)
-        f = my.mixture(gates, my.expert_outputs(test_patches, hidden, outputs), kept)
+        gates = my.softmax_gates(scores, my.chosen(scores, count, -1), -1)
+        f = my.mixture(gates, my.expert_outputs(test_patches, hidden, outputs), count)
         rows[epoch] = {
             "test loss": my.logistic_loss(f, test_y).item(),
             "right": (f * test_y > 0).float().mean().item(),
         }
     for batch in torch.randperm(200, generator=generator).split(20):
         scores = my.router_scores(patches[batch], routers)
-        gates = my.softmax_gates(scores, my.chosen(scores, kept, -1), -1)
-        f = my.mixture(gates, my.expert_outputs(patches[batch], hidden, outputs), kept)
+        gates = my.softmax_gates(scores, my.chosen(scores, count, -1), -1)
+        f = my.mixture(gates, my.expert_outputs(patches[batch], hidden, outputs), count)
         loss = my.logistic_loss(f, y[batch])
         optimiser.zero_grad()  # or the gradients of all steps would add up
         loss.backward()
@@ -522,7 +522,7 @@ exercises.check_sgd_step(sgd_step)
 from moe_lab_widgets import Panel, lab, slider
 
 
-def train_mine(kept, rate, experts, seed, steps=40):
+def train_mine(count, rate, experts, seed, steps=40):
     random = torch.Generator().manual_seed(seed)
     routers = (torch.randn(experts, d, generator=random) / 1000).requires_grad_()
     hidden = (torch.randn(experts, h, d, generator=random) / 6).requires_grad_()
@@ -530,8 +530,8 @@ def train_mine(kept, rate, experts, seed, steps=40):
 
     def layer(patches):
         gates = my.router_scores(patches, routers)
-        gates = my.softmax_gates(gates, my.chosen(gates, kept, -1), -1)
-        return my.mixture(gates, my.expert_outputs(patches, hidden, outputs), kept)
+        gates = my.softmax_gates(gates, my.chosen(gates, count, -1), -1)
+        return my.mixture(gates, my.expert_outputs(patches, hidden, outputs), count)
 
     for epoch in range(steps + 1):
         directions = torch.nn.functional.cosine_similarity(routers.detach()[:, None], signals[None], dim=2)
@@ -555,7 +555,7 @@ def draw_right(ax, now):
     ax.plot(*now.curve("right"), "k", label="right")
 
 
-sliders = (slider("kept", 6, 1, 16), slider("rate", 5.0, 0.0, 20.0), slider("experts", 8, 1, 16))
+sliders = (slider("count", 6, 1, 16), slider("rate", 5.0, 0.0, 20.0), slider("experts", 8, 1, 16))
 panels = (Panel("Where my routers point", draw_routers), Panel("How often my layer is right", draw_right))
 MyLab = lab("My mixture", train_mine, knobs=sliders, panels=panels, name="MyLab")
 MyLab(seed=SEED)

@@ -116,8 +116,8 @@ def filling(
     require(trials >= 1, "trials must be at least 1", trials=trials)
     require(not isinstance(batch, int) or batch >= 1, "batch must be at least 1", batch=batch)
     require(jobs is None or jobs >= 1 or jobs == -1, "jobs must be at least 1, -1 (all cores) or None", jobs=jobs)
-    kept = None if store is None else Store.open(store, run, config, trials, seed)
-    plan = _Plan(run, trials, seed, kept)
+    opened = None if store is None else Store.open(store, run, config, trials, seed)
+    plan = _Plan(run, trials, seed, opened)
     about = {"seed": seed, "trials": trials, "version": moe_lab.__version__, **(of_table.get("attrs") or {})}
     measures, meanings, coords = (dict(of_table.get(name) or {}) for name in ("measures", "meanings", "coords"))
     table = Table(grid, trials, measures, meanings, coords, about)
@@ -139,7 +139,7 @@ def _fill(plan: _Plan, table: Table, batch: int | Divide, jobs: int | None) -> I
             if isinstance(result, _Failed):
                 failures.append(result)
             elif result is not None:
-                if result.last and plan.store is not None and not result.kept:
+                if result.last and plan.store is not None and not result.stored:
                     plan.store.write([table.points[index] for index in result.indices], result.values)
                 table.put(result.indices, result.values, done=result.last)
             yield table
@@ -171,12 +171,12 @@ def _batches(points: list[Point], missing: list[int], batch: int | Divide, jobs:
 
 @dataclass(frozen=True)
 class _Result:
-    """Values of a batch: the last ones, or those so far. `kept` once they are in the store."""
+    """Values of a batch: the last ones, or those so far. `stored` once they are in the store."""
 
     indices: list[int]
     values: dict[str, np.ndarray]
     last: bool = True
-    kept: bool = False
+    stored: bool = False
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def _batch(plan: _Plan, indices: list[int], points: list[Point]) -> Generator[_R
         return
     if plan.store is not None and plan.reaches_store:
         plan.store.write(points, final)
-    yield _Result(indices, final, kept=plan.reaches_store)
+    yield _Result(indices, final, stored=plan.reaches_store)
 
 
 def _elsewhere(
@@ -294,7 +294,7 @@ class _Plan:
                 values = self.store.read(point)
                 if values is not None:
                     row = {name: value[None] for name, value in values.items()}
-                    stored.append(_Result([index], row, kept=True))
+                    stored.append(_Result([index], row, stored=True))
                 else:
                     (mine if free else left).append(index)
             yield mine, stored, left

@@ -24,24 +24,32 @@ _BARS = 46
 
 
 @in_fixed_style
-def mixture_diagram(shown: tuple[int, ...] = (4, 0, 6, 1, 8, 1, 3, 0), kept: int = 2, seed: int = 0) -> Figure:
+def mixture_diagram(
+    shown: tuple[int, ...] = (4, 0, 6, 1, 8, 1, 3, 0), patches_per_expert: int = 2, seed: int = 0
+) -> Figure:
     """Draws a sample of handwritten digits and two experts whose routers are random, as before any training.
 
     Args:
       shown: the digits of the sample, a patch each.
-      kept: l, patches that each expert gets.
+      patches_per_expert: l, patches that each expert gets.
       seed: of the routers and of the digits chosen.
 
     Raises:
-      ValueError: kept is not between 1 and the number of patches.
+      ValueError: patches_per_expert is not between 1 and the number of patches.
     """
-    require(1 <= kept <= len(shown), f"kept (l) must be from 1 to the {len(shown)} patches shown", kept=kept)
+    require(
+        1 <= patches_per_expert <= len(shown),
+        f"patches_per_expert (l) must be from 1 to the {len(shown)} patches shown",
+        patches_per_expert=patches_per_expert,
+    )
     random, data = stream(seed, 0, "diagram"), digits.load()
     images = np.stack([random.choice(data.images[data.labels == digit]) for digit in shown]).reshape(len(shown), 8, 8)
     images = images / images.max()
     routers = random.standard_normal((len(_LANES), 64))
     scores = routers @ (images - images.mean(0)).reshape(len(shown), 64).T
-    mask, gates = (part[0, :, 0].numpy() for part in expert_choice(torch.as_tensor(scores)[None, :, None], kept))
+    mask, gates = (
+        part[0, :, 0].numpy() for part in expert_choice(torch.as_tensor(scores)[None, :, None], patches_per_expert)
+    )
     figure = theme.figure(1100, 330)
     page = figure.add_axes((0, 0, 1, 1))
     page.set(xlim=(0, 1100), ylim=(330, 0))

@@ -89,14 +89,14 @@ class Pictures:
           height: of the page in pixels; its width is 1100.
         """
 
-        def kept(draw: Draw) -> Draw:
+        def declared(draw: Draw) -> Draw:
             draw = cast(Draw, in_fixed_style(draw))
             tall = height if callable(height) else lambda data: height
             kind = Kind(draw, caption, heads, boxes, tall, first)
             self.kinds.update(dict.fromkeys(places, kind))
             return draw
 
-        return kept
+        return declared
 
     def including(self, other: Pictures) -> Pictures:
         """Takes in the pictures that another module of the room declares; returns itself."""

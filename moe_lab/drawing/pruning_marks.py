@@ -68,7 +68,7 @@ class Series(Mark):
       shape: of the marks: "dot", "cross", "square", or "" for none.
       dash: "", "dashed" or "dotted".
       width: of the line, in points.
-      kept: whether a pin keeps it.
+      pinned: whether a pin keeps it.
     """
 
     x: Float[Tensor, " P"]
@@ -79,7 +79,7 @@ class Series(Mark):
     shape: str = ""
     dash: str = ""
     width: float = 1.5
-    kept: bool = False
+    pinned: bool = False
 
 
 @dataclass(frozen=True)

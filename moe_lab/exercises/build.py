@@ -182,38 +182,38 @@ def _experts_case(about: str, patches: Tensor, hidden: Tensor, outputs: Tensor) 
 
 
 def check_mixture(mixture: object) -> Verdict:
-    """Checks `mixture(gates, values, kept) -> (B,)`: f, the sum of gate times value, divided by `kept`."""
+    """Checks `mixture(gates, values, count) -> (B,)`: f, the sum of gate times value, divided by `count`."""
     gates = torch.tensor([[[0.75, 0.25, 0.0], [0.0, 0.5, 0.5]]])
     values = torch.tensor([[[4.0, 2.0, 9.0], [9.0, 1.0, 5.0]]])
     scores, said = drawn(16, (3, 4, 6), (3, 4, 6))
     many = steps.softmax_gates(scores, steps.chosen(scores, 3, BY_EXPERTS), BY_EXPERTS), said
     cases = [
-        _mixture_case("for one sample, two experts and three patches, kept=2", gates, values, 2),
-        _mixture_case("for three samples, four experts and six patches, kept=3", *many, 3),
+        _mixture_case("for one sample, two experts and three patches, count=2", gates, values, 2),
+        _mixture_case("for three samples, four experts and six patches, count=3", *many, 3),
     ]
-    formula = "f[b] = (1 / kept) sum over s and j of gates[b, s, j] values[b, s, j]"
+    formula = "f[b] = (1 / count) sum over s and j of gates[b, s, j] values[b, s, j]"
     return judge("mixture", mixture, cases, "That is a mixture of experts: its sign is the class.", formula)
 
 
-def _mixture_case(about: str, gates: Tensor, values: Tensor, kept: int) -> Case:
-    right, weighed = steps.mixture(gates, values, kept), gates * values
+def _mixture_case(about: str, gates: Tensor, values: Tensor, count: int) -> Case:
+    right, weighed = steps.mixture(gates, values, count), gates * values
     mistakes = {
-        "You left out 1/l: divide by kept.": right * kept,
-        "You divide by n, the number of patches: divide by kept.": right * kept / gates.shape[2],
-        "You left out the gates.": values.sum((1, 2)) / kept,
+        "You left out 1/l: divide by count.": right * count,
+        "You divide by n, the number of patches: divide by count.": right * count / gates.shape[2],
+        "You left out the gates.": values.sum((1, 2)) / count,
         "You count a patch fully wherever its gate is not 0: multiply by the gate.": (
-            ((gates > 0) * values).sum((1, 2)) / kept
+            ((gates > 0) * values).sum((1, 2)) / count
         ),
-        "You sum over the patches alone: sum over the experts too.": weighed.sum(2) / kept,
-        "You sum over the experts alone: sum over the patches too.": weighed.sum(1) / kept,
-        "You sum over the samples too: each has an output of its own.": weighed.sum() / kept,
+        "You sum over the patches alone: sum over the experts too.": weighed.sum(2) / count,
+        "You sum over the experts alone: sum over the patches too.": weighed.sum(1) / count,
+        "You sum over the samples too: each has an output of its own.": weighed.sum() / count,
         "You return the class: return f itself.": right.sign(),
-        "You take the mean over experts and patches: take the sum.": weighed.mean((1, 2)) / kept,
+        "You take the mean over experts and patches: take the sum.": weighed.mean((1, 2)) / count,
         "You take the mean over the experts: take the sum.": right / gates.shape[1],
-        **one_only("expert", weighed[:, 0].sum(1) / kept, weighed[:, -1].sum(1) / kept),
-        **one_only("patch", weighed[..., 0].sum(1) / kept, weighed[..., -1].sum(1) / kept),
+        **one_only("expert", weighed[:, 0].sum(1) / count, weighed[:, -1].sum(1) / count),
+        **one_only("patch", weighed[..., 0].sum(1) / count, weighed[..., -1].sum(1) / count),
     }
-    return Case((gates, values, kept), right, about, mistakes)
+    return Case((gates, values, count), right, about, mistakes)
 
 
 def logistic(f: Tensor, y: Tensor) -> Tensor:

@@ -129,9 +129,9 @@ def measured(order: Order, plan: Sequence[Piece]) -> Iterator[Done]:
     clear_parts(folder)
     left = []
     for piece in plan:
-        kept = _kept(piece, folder)
-        if kept is not None:
-            yield kept
+        stored = _stored(piece, folder)
+        if stored is not None:
+            yield stored
         else:
             left.append(piece)
     left.sort(key=lambda piece: -piece.seconds)
@@ -179,13 +179,13 @@ def _read(piece: Piece, result: _Result, folder: Path) -> Done:
         return Done(piece, None, 0.0, result.failure, trace=result.trace)
     if result.content is not None:
         write_whole(piece.path(folder), result.content)
-    kept = _kept(piece, folder)
-    if kept is None:
+    stored = _stored(piece, folder)
+    if stored is None:
         return Done(piece, None, 0.0, f"its result cannot be read back from {piece.path(folder)}")
-    return Done(piece, kept.data, kept.seconds)
+    return Done(piece, stored.data, stored.seconds)
 
 
-def _kept(piece: Piece, folder: Path) -> Done | None:
+def _stored(piece: Piece, folder: Path) -> Done | None:
     """Reads a finished piece from its file; None where there is none, or, with a warning, where it is damaged."""
     path = piece.path(folder)
     if not path.is_file():

@@ -11,7 +11,7 @@ from moe_lab.drawing.mixture_picture import mixture_diagram
 
 @pytest.mark.parametrize("kept", [1, 2, 3])
 def test_each_expert_gets_its_highest_bars_and_gates_that_sum_to_one(kept: int) -> None:
-    page = mixture_diagram(kept=kept).axes[0]
+    page = mixture_diagram(patches_per_expert=kept).axes[0]
     words = [text.get_text() for text in page.texts]
     gates = [float(word.removeprefix("× ")) for word in words if word.startswith("×")]
     assert np.reshape(gates, (2, kept)).sum(1) == pytest.approx([1, 1], abs=0.01 * kept)
@@ -27,5 +27,5 @@ def test_each_expert_gets_its_highest_bars_and_gates_that_sum_to_one(kept: int) 
 
 
 def test_a_sample_has_no_more_patches_than_it_has() -> None:
-    with pytest.raises(ValueError, match=r"from 1 to the 8 patches shown: got kept=9"):
-        mixture_diagram(kept=9)
+    with pytest.raises(ValueError, match=r"from 1 to the 8 patches shown: got patches_per_expert=9"):
+        mixture_diagram(patches_per_expert=9)

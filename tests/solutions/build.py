@@ -23,8 +23,8 @@ def expert_outputs(patches, hidden, outputs):
     return (active * outputs[:, None]).sum(-1)
 
 
-def mixture(gates, values, kept):
-    return (gates * values).sum(dim=(1, 2)) / kept
+def mixture(gates, values, count):
+    return (gates * values).sum(dim=(1, 2)) / count
 
 
 def logistic_loss(f, y):
@@ -98,20 +98,20 @@ WRONG = {
         "last neuron alone": lambda x, w, a: expert_outputs(x, w[:, -1:], a[:, -1:]),
     },
     "mixture": {
-        "left out 1/l": lambda gates, values, kept: mixture(gates, values, 1),
-        "divide by n": lambda gates, values, kept: mixture(gates, values, gates.shape[2]),
-        "left out the gates": lambda gates, values, kept: mixture(torch.ones_like(gates), values, kept),
-        "count a patch fully": lambda gates, values, kept: mixture(gates.ceil(), values, kept),
-        "over the patches alone": lambda gates, values, kept: (gates * values).sum(2) / kept,
-        "over the experts alone": lambda gates, values, kept: (gates * values).sum(1) / kept,
-        "over the samples too": lambda gates, values, kept: mixture(gates, values, kept).sum(),
-        "return f itself": lambda gates, values, kept: mixture(gates, values, kept).sign(),
-        "mean over experts and patches": lambda gates, values, kept: (gates * values).flatten(1).mean(1) / kept,
-        "mean over the experts:": lambda gates, values, kept: mixture(gates, values, kept) / gates.shape[1],
-        "first expert alone": lambda gates, values, kept: mixture(gates[:, :1], values[:, :1], kept),
-        "last expert alone": lambda gates, values, kept: mixture(gates[:, -1:], values[:, -1:], kept),
-        "first patch alone": lambda gates, values, kept: mixture(gates[..., :1], values[..., :1], kept),
-        "last patch alone": lambda gates, values, kept: mixture(gates[..., -1:], values[..., -1:], kept),
+        "left out 1/l": lambda gates, values, count: mixture(gates, values, 1),
+        "divide by n": lambda gates, values, count: mixture(gates, values, gates.shape[2]),
+        "left out the gates": lambda gates, values, count: mixture(torch.ones_like(gates), values, count),
+        "count a patch fully": lambda gates, values, count: mixture(gates.ceil(), values, count),
+        "over the patches alone": lambda gates, values, count: (gates * values).sum(2) / count,
+        "over the experts alone": lambda gates, values, count: (gates * values).sum(1) / count,
+        "over the samples too": lambda gates, values, count: mixture(gates, values, count).sum(),
+        "return f itself": lambda gates, values, count: mixture(gates, values, count).sign(),
+        "mean over experts and patches": lambda gates, values, count: (gates * values).flatten(1).mean(1) / count,
+        "mean over the experts:": lambda gates, values, count: mixture(gates, values, count) / gates.shape[1],
+        "first expert alone": lambda gates, values, count: mixture(gates[:, :1], values[:, :1], count),
+        "last expert alone": lambda gates, values, count: mixture(gates[:, -1:], values[:, -1:], count),
+        "first patch alone": lambda gates, values, count: mixture(gates[..., :1], values[..., :1], count),
+        "last patch alone": lambda gates, values, count: mixture(gates[..., -1:], values[..., -1:], count),
     },
     "logistic_loss": {
         "The sign is wrong": lambda f, y: logistic_loss(-f, y),

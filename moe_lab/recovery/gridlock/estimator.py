@@ -186,8 +186,8 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         spread[spread <= 1e-12 * np.abs(X).max(0)] = np.inf  # a constant feature has no weight
         standard = (X - centre) / spread
         values, vectors = np.linalg.eigh(standard.T @ standard / len(X))
-        kept = values > _FLAT * max(values[-1], np.finfo(float).tiny)
-        whiten = vectors[:, kept] / np.sqrt(values[kept])
+        varying = values > _FLAT * max(values[-1], np.finfo(float).tiny)
+        whiten = vectors[:, varying] / np.sqrt(values[varying])
         shift, scale = 0.0, 1.0
         if of_any_unit:
             mean, square = gaussian_moments(g)[1:3, 0]

@@ -51,14 +51,14 @@ def gates_sum_to_one() -> Finding:
 )
 def neurons_of_an_expert() -> Finding:
     """The router's slope of one joint step against eq. 26, with r up to m/k and up to m."""
-    experts, neurons, n, d, kept = 2, 6, 4, 5, 3
+    experts, neurons, n, d, per_expert = 2, 6, 4, 5, 3
     generator = torch.Generator().manual_seed(0)
     weights, patches, a = (
         torch.randn(shape, generator=generator, dtype=torch.float64)
         for shape in ((1, neurons + experts, d), (1, 1, n, d), (1, neurons, 1))
     )
     one = torch.ones(1, 1, 1, dtype=torch.float64)
-    rules = JointRules(by_expert(a / kept, [experts]), torch.tensor([kept]), one)
+    rules = JointRules(by_expert(a / per_expert, [experts]), torch.tensor([per_expert]), one)
     labels = torch.zeros(1, 1, dtype=torch.int64)
     moved, _ = joint_step(weights, patches, labels, rules)
     taken = (weights - moved)[0, neurons]  # what expert 1's router moved by: its gradient, for a step size of 1
@@ -72,7 +72,7 @@ def neurons_of_an_expert() -> Finding:
         for r in range(count):
             for j in places:
                 others = sum(((patches[0, 0, j] - patches[0, 0, i]) * gate[i] for i in places if i != j), 0 * total)
-                total += a[0, r, 0] / kept * now.hidden[0, r, j] * gate[j] * others
+                total += a[0, r, 0] / per_expert * now.hidden[0, r, j] * gate[j] * others
         return -value * total
 
     errors = {

@@ -19,7 +19,7 @@ from moe_lab_papers.pmoe2023.measures import LEANING
 
 _KINDS: tuple[theory.Kind, ...] = ("separate", "joint", "cnn")
 _READINGS = ("shared", "each", "authors")
-_KEPT, _A_TENTH = 6, 0.1
+_PER_EXPERT, _A_TENTH = 6, 0.1
 _RATES = {"separate": 0.002, "joint": 0.05, "cnn": 0.002}  # a step of joint training is smaller by its gates
 
 
@@ -39,15 +39,15 @@ def lemma_steps(
     names = ("falls", "predicted", "hidden", "along", "changed", "large")
     found = np.empty((len(_KINDS), len(neurons), trials, len(names)))
     for place, kind in enumerate(_KINDS):
-        rate, kept = _RATES[kind], task.patches if kind == "cnn" else _KEPT
+        rate, per_expert = _RATES[kind], task.patches if kind == "cnn" else _PER_EXPERT
         how: dict[str, Any] = {"steps": steps, "samples": samples, "batch_size": batch_size, "seed": seed}
         for column, count in enumerate(neurons):
             for trial in range(trials):
                 seen = theory_steps.small_steps(
-                    kind, task, neurons=count, trial=trial, learning_rate=rate, patches_per_expert=_KEPT, **how
+                    kind, task, neurons=count, trial=trial, learning_rate=rate, patches_per_expert=_PER_EXPERT, **how
                 )
                 fall, hidden = -np.diff(seen.loss), seen.loss[:-1] - seen.hidden_loss
-                stated = rate * count * seen.required**3 * (seen.error[:-1] / kept) ** 2
+                stated = rate * count * seen.required**3 * (seen.error[:-1] / per_expert) ** 2
                 found[place, column, trial] = (
                     (fall >= stated).mean(),
                     (abs(fall / seen.predicted - 1) <= _A_TENTH).mean(),

@@ -29,8 +29,8 @@ routed before o, so that l* = 5 is needed and not only sufficient."""
 
 def name_of(cell: Cell) -> str:
     """Returns the label of a grid point in the coordinate `cell`."""
-    kind, samples, experts, kept = cell
-    own = {"joint": f", k={experts}, l={kept}", "separate": f", l={kept}"}.get(kind, "")
+    kind, samples, experts, per_expert = cell
+    own = {"joint": f", k={experts}, l={per_expert}", "separate": f", l={per_expert}"}.get(kind, "")
     return f"{kind}, N={samples}{own}"
 
 
@@ -61,13 +61,13 @@ def cells(
     """
     parts = []
     for cell in cells:
-        _, samples, experts, kept = cell
+        _, samples, experts, per_expert = cell
         task, of_run = trained_as(recipe, make_task(source, root=root))
         model = _model(cell, recipe, source)
         run = {"samples": samples, "trials": trials, "seed": seed, "device": device, "measure": "last"}
         end = final(train(model, task, **{**run, **of_run, **settings}))
         steps = end.steps.astype(float)
-        sizes = theory.Sizes(patches=task.patches, patches_per_expert=kept, experts=experts)
+        sizes = theory.Sizes(patches=task.patches, patches_per_expert=per_expert, experts=experts)
         how: dict[str, Any] = {"batch_size": 1, "neurons": model.neurons, "dimension": 1}
         step = operations(model.name, sizes, **how).per_iteration  # type: ignore[arg-type]
         gates = end["largest_gate"] if "largest_gate" in end.values else np.full((trials, task.classes), np.nan)
@@ -87,7 +87,7 @@ def cells(
 
 def _model(cell: Cell, recipe: Literal["paper", "authors"], source: str) -> PatchModel:
     """The model of a grid point, with the step size and the batch of its recipe."""
-    kind, _, experts, kept = cell
+    kind, _, experts, per_expert = cell
     name = "authors" if recipe == "authors" else source
     how: dict[str, Any] = {
         "batch_size": figures.RECIPES[name].batch_size,
@@ -95,9 +95,9 @@ def _model(cell: Cell, recipe: Literal["paper", "authors"], source: str) -> Patc
         "recipe": recipe,
     }
     if kind == "joint":
-        return JointMoE(experts=experts, patches_per_expert=kept, **how)
+        return JointMoE(experts=experts, patches_per_expert=per_expert, **how)
     if kind == "separate":
-        return SeparateMoE(patches_per_expert=kept, **how)
+        return SeparateMoE(patches_per_expert=per_expert, **how)
     return CNN(neurons=4 if kind == "cnn-4" else 40, **how)
 
 
@@ -293,10 +293,13 @@ def step_operations(patches: int, patches_per_expert: int, neurons: int) -> xr.D
       operations(kind), multiplications and additions of the matrix products of forward and backward pass.
     """
     counted = []
-    for experts, kept in ((2, patches_per_expert), (1, patches)):
+    for experts, per_expert in ((2, patches_per_expert), (1, patches)):
         share, batch, dimension = neurons // experts, 20, 64
-        weights, inputs = torch.randn(1, experts, share, dimension), torch.randn(1, experts, kept, batch, dimension)
-        rules = FixedRules(torch.randn(1, neurons, 1) / kept, None, torch.ones(1, 1, 1))
+        weights, inputs = (
+            torch.randn(1, experts, share, dimension),
+            torch.randn(1, experts, per_expert, batch, dimension),
+        )
+        rules = FixedRules(torch.randn(1, neurons, 1) / per_expert, None, torch.ones(1, 1, 1))
         with FlopCounterMode(display=False) as counter:
             fixed_step(weights, inputs, torch.arange(batch)[None] % 2, rules)
         counted.append(float(counter.get_total_flops()))

@@ -88,22 +88,22 @@ def small_steps(
     """
     require(task.classes == 2, "the lemmas are about two classes (c)", c=task.classes)
     k = {"separate": 2, "joint": experts, "cnn": 1}[kind]
-    kept = task.patches if kind == "cnn" else patches_per_expert
-    check_model(JointMoE(neurons=neurons, experts=k, patches_per_expert=kept), task.patches, 2)
+    per_expert = task.patches if kind == "cnn" else patches_per_expert
+    check_model(JointMoE(neurons=neurons, experts=k, patches_per_expert=per_expert), task.patches, 2)
     drawn = task.sample(samples, trials=[trial], seed=seed, split="test", dtype=torch.float64)
     train = task.sample(steps * batch_size, trials=[trial], seed=seed, dtype=torch.float64)
     routers = initialization.initial_routers([trial], seed, k, task.patches, task.dimension)[0]
     if kind == "separate":
         routers = _trained(routers, train, samples)
     hidden = initialization.initial_experts([trial], seed, neurons, task.dimension)[0]
-    observed = _Observed(kind, task, drawn, hidden, k, kept)
+    observed = _Observed(kind, task, drawn, hidden, k, per_expert)
     weights = torch.cat((hidden, routers))[None]
     a = initialization.initial_outputs([trial], seed, neurons, 1)[0]
     patches, order = train.patches()[0], stream(seed, trial, "steps").permutation(steps * batch_size)
     rows, hidden_loss, predicted = [observed.row(weights[0], a)], [], []
     for batch in order.reshape(steps, batch_size):
         before = weights[0]
-        weights = _step(kind, weights, patches[batch], train.labels[0, batch], a, k, kept, learning_rate)
+        weights = _step(kind, weights, patches[batch], train.labels[0, batch], a, k, per_expert, learning_rate)
         taken = before[:neurons] - weights[0, :neurons]
         predicted.append(float((taken * observed.gradient(before, a)).sum()))
         hidden_loss.append(observed.loss(torch.cat((weights[0, :neurons], before[neurons:])), a))
@@ -125,28 +125,28 @@ def _trained(routers: Tensor, train: PatchSamples, samples: int) -> Tensor:
     return train_routers(routers[None], direction, **settings, learning_rate=1 / train.index.shape[2])[0]
 
 
-def _gates(kind: Kind, scores: Float[Tensor, "b n k"], kept: int) -> Float[Tensor, "b k n"]:
+def _gates(kind: Kind, scores: Float[Tensor, "b n k"], per_expert: int) -> Float[Tensor, "b k n"]:
     """G_{j,s} on the kept patches, 0 elsewhere: the softmax of joint training, else 1."""
-    chosen = sorted_patches(scores.mT)[..., :kept]
+    chosen = sorted_patches(scores.mT)[..., :per_expert]
     values = scores.mT.gather(-1, chosen)
     gates = values.softmax(-1) if kind == "joint" else torch.ones_like(values)
     return torch.zeros_like(scores.mT).scatter(-1, chosen, gates)
 
 
-def _outputs(weights: Tensor, patches: Float[Tensor, "b n d"], a: Tensor, gates: Tensor, kept: int) -> Tensor:
+def _outputs(weights: Tensor, patches: Float[Tensor, "b n d"], a: Tensor, gates: Tensor, per_expert: int) -> Tensor:
     """f of eq. 1, with the neurons of expert s in the s-th part of the rows."""
     experts = gates.shape[1]
     active = (patches @ weights[: len(a)].T).clamp_min(0).unflatten(-1, (experts, -1))  # (b, n, k, m/k)
-    return torch.einsum("bnkr,bkn,kr->b", active, gates, a.view(experts, -1)) / kept
+    return torch.einsum("bnkr,bkn,kr->b", active, gates, a.view(experts, -1)) / per_expert
 
 
 def _step(
-    kind: Kind, weights: Tensor, patches: Tensor, labels: Tensor, a: Tensor, k: int, kept: int, rate: float
+    kind: Kind, weights: Tensor, patches: Tensor, labels: Tensor, a: Tensor, k: int, per_expert: int, rate: float
 ) -> Tensor:
     """One step on a batch by autograd; routers move in joint training only."""
     moving = weights[0].clone().requires_grad_(True)
-    gates = _gates(kind, patches @ moving[len(a) :].T, kept)
-    outputs = _outputs(moving, patches, a, gates, kept)
+    gates = _gates(kind, patches @ moving[len(a) :].T, per_expert)
+    outputs = _outputs(moving, patches, a, gates, per_expert)
     loss = torch.nn.functional.softplus((2 * labels - 1) * outputs).mean()
     (slope,) = torch.autograd.grad(loss, moving)
     if kind != "joint":
@@ -158,9 +158,9 @@ class _Observed:
     """Samples over which expectations are taken, and the signs of all neurons on them at the start."""
 
     def __init__(
-        self, kind: Kind, task: PatternTask, drawn: PatchSamples, hidden: Tensor, experts: int, kept: int
+        self, kind: Kind, task: PatternTask, drawn: PatchSamples, hidden: Tensor, experts: int, per_expert: int
     ) -> None:
-        self.kind, self.kept, self.experts = kind, kept, experts
+        self.kind, self.per_expert, self.experts = kind, per_expert, experts
         self.patches, self.labels = drawn.patches()[0], drawn.labels[0]
         self.y, self.signal = 1 - 2 * self.labels, drawn.signal[0]
         self.hidden, self.sigma = hidden, hidden.shape[0] ** -0.5
@@ -168,8 +168,8 @@ class _Observed:
         patterns = task.class_patterns().to(hidden.dtype)
         self.towards = patterns * torch.tensor([[1.0], [-1.0]], dtype=hidden.dtype)  # o_1 and -o_2, as y in P_r
         self.active = (hidden @ patterns.T >= 0).unflatten(0, (experts, -1))  # (k, m/k, 2)
-        self.summed = kept if kind == "separate" else task.patches
-        self.pooled, self.scale = kept, task.pattern_sets * task.delta**0.5
+        self.summed = per_expert if kind == "separate" else task.patches
+        self.pooled, self.scale = per_expert, task.pattern_sets * task.delta**0.5
         self.required = 1 / self.scale
 
     def row(self, weights: Tensor, a: Tensor) -> dict[str, object]:
@@ -204,8 +204,8 @@ class _Observed:
 
     def _margin(self, weights: Tensor, a: Tensor) -> tuple[Float[Tensor, "b k n"], Float[Tensor, " b"]]:
         """The gates, and y f."""
-        gates = _gates(self.kind, self.patches @ weights[len(a) :].T, self.kept)
-        return gates, self.y * _outputs(weights, self.patches, a, gates, self.kept)
+        gates = _gates(self.kind, self.patches @ weights[len(a) :].T, self.per_expert)
+        return gates, self.y * _outputs(weights, self.patches, a, gates, self.per_expert)
 
     def _pseudo(
         self, gates: Tensor, value: Float[Tensor, " b"], signs: Bool[Tensor, "b n m"]

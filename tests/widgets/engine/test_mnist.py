@@ -59,11 +59,11 @@ def test_the_map_at_the_papers_size_fills(folder: Path, monkeypatch: pytest.Monk
     lab = PhaseTransitionLab(mnist=folder, playing=False)
     try:
         assert lab.wait(60) and not lab.record["done"].any() and lab.record["done"].size == 1600
-        assert phase.grid_of(lab.values) == (phase.KEPT, phase.SAMPLES["mnist", "separate"])
+        assert phase.grid_of(lab.values) == (phase.PER_EXPERT, phase.SAMPLES["mnist", "separate"])
         assert phase.task_of(lab.values).dimension == 784
         for training in ("separate", "joint"):
             monkeypatch.setitem(phase.SAMPLES, ("mnist", training), (20, 40))
-        monkeypatch.setattr(phase, "KEPT", (1, 4))
+        monkeypatch.setattr(phase, "PER_EXPERT", (1, 4))
         monkeypatch.setitem(phase.TEST_SAMPLES, "mnist", 100)
         lab.controls.speed.value = FAST
         lab.set(trials=2)

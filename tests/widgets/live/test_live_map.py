@@ -70,14 +70,14 @@ def test_trainings_are_the_librarys(own: dict[str, Any], tmp_path: Path) -> None
     seed = secrets.randbelow(2**53)
     values = {**defaults_of(LAB), **own, "seed": seed, "trials": 2}
     (begun,) = heard([{"type": "begin", "id": 1, "values": values}], tmp_path)
-    fills, (kept, samples) = begun["fills"], of.grid_of(values)
-    assert fills["columns"] == list(samples) and fills["rows"] == len(kept) and begun["trials"] == 2
+    fills, (per_expert, samples) = begun["fills"], of.grid_of(values)
+    assert fills["columns"] == list(samples) and fills["rows"] == len(per_expert) and begun["trials"] == 2
     jobs = [{"trial": trial, "column": column} for column in (0, 3) for trial in (0, 1)]
     found = heard([{"type": "train", "id": 1, "values": values, "fills": fills, **job} for job in jobs], tmp_path)
     assert [one["type"] for one in found].count("idle") == len(jobs), found[-1]
     settings = {"test_samples": of.TEST_SAMPLES[values["source"]], "precision": "float64", "device": "cpu"}
     counts = (samples[0], samples[3])
-    *_, full = phase_records(of.task_of(values), of.model_of(values), kept, counts, 2, seed, **settings)
+    *_, full = phase_records(of.task_of(values), of.model_of(values), per_expert, counts, 2, seed, **settings)
     trained = [one for one in found if one["type"] == "trained"]
     assert len(trained) == full.done.size
     for one in trained:
@@ -102,15 +102,15 @@ def drawn(random: np.random.Generator) -> tuple[dict[str, Any], PhaseRecord]:
             "trials": int(random.choice([1, 5, 10, 20])),
         },
     )
-    kept, samples = of.grid_of(values)
-    shape = (len(kept), len(samples), values["trials"])
+    per_expert, samples = of.grid_of(values)
+    shape = (len(per_expert), len(samples), values["trials"])
     first = min(5, values["trials"])
     done = np.zeros(shape, dtype=bool)
     columns, rest = random.integers(0, len(samples) + 1, size=2)
     done[:, : len(samples) if random.random() < 0.6 else columns, :first] = True
     if done.any(axis=(0, 2)).all():
         done[:, : len(samples) if random.random() < 0.5 else rest] = True
-    chance = np.sort(random.random((len(kept), len(samples), 1)) ** random.choice([0.2, 1.0, 4.0]), axis=1)
+    chance = np.sort(random.random((len(per_expert), len(samples), 1)) ** random.choice([0.2, 1.0, 4.0]), axis=1)
     right = random.random(shape) < chance
     accuracy = np.where(right, random.choice([0.9525, 0.96, 1.0], size=shape), random.choice([0.5, 0.9475], size=shape))
     coverage = (random.choice([0.3, 0.8, 0.995]) * random.integers(170, 200, size=shape) / 200).astype(np.float32)
@@ -118,8 +118,8 @@ def drawn(random: np.random.Generator) -> tuple[dict[str, Any], PhaseRecord]:
     hole = ~done | lost
     accuracy, coverage = np.where(hole, np.nan, accuracy.astype(np.float32)), np.where(hole, np.nan, coverage)
     looking = done.sum(-1).min() < first and done.any()
-    running = tuple((one, samples[columns % len(samples)]) for one in kept) if looking else ()
-    return values, PhaseRecord(kept, samples, done, accuracy, coverage, running)
+    running = tuple((one, samples[columns % len(samples)]) for one in per_expert) if looking else ()
+    return values, PhaseRecord(per_expert, samples, done, accuracy, coverage, running)
 
 
 def listed(values: Any) -> list[float | None]:

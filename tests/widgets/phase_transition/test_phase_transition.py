@@ -103,7 +103,7 @@ def test_rows_above_n_are_left_out(make: Make) -> None:
     assert lab.records[-1]["patches_per_expert"] == (1, 2, 3, 4)
     move(lab, "patches", 32)
     done(lab)
-    assert lab.records[-1]["patches_per_expert"] == of.KEPT
+    assert lab.records[-1]["patches_per_expert"] == of.PER_EXPERT
     check(lab)
 
 

@@ -30,7 +30,7 @@ from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of, with_
 from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.phase_transition_goals import GOALS
 from moe_lab_widgets.labs.phase_transition_record import (
-    KEPT,
+    PER_EXPERT,
     SAMPLES,
     complete,
     coverage_at,
@@ -125,36 +125,38 @@ def model_of(values: Mapping[str, Any]) -> SeparateMoE | JointMoE:
 
 def grid_of(values: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Returns the values of l, which cannot exceed n, and of N."""
-    kept = tuple(kept for kept in KEPT if kept <= values["patches"])
-    return kept, SAMPLES[values["source"], values["training"]]
+    per_expert = tuple(one for one in PER_EXPERT if one <= values["patches"])
+    return per_expert, SAMPLES[values["source"], values["training"]]
 
 
 def train(**values: Any) -> Iterator[PhaseRecord]:
     """Yields the map while it fills."""
-    kept, samples = grid_of(values)
+    per_expert, samples = grid_of(values)
     tested = TEST_SAMPLES[values["source"]]
     own: dict[str, Any] = {"quick_look": FIRST_TRAININGS, "test_samples": tested, **device_setting(values)}
-    return phase_records(task_of(values), model_of(values), kept, samples, values["trials"], values["seed"], **own)
+    return phase_records(
+        task_of(values), model_of(values), per_expert, samples, values["trials"], values["seed"], **own
+    )
 
 
 def work(values: Mapping[str, Any]) -> float:
     """Returns the numbers that a step touches: all l of one N train together."""
-    kept, samples = grid_of(values)
+    per_expert, samples = grid_of(values)
     model, task = model_of(values), task_of(values)
     settings = {"task": task, "samples": max(samples), "trials": values["trials"]}
-    runs = [PatchRun(model=model.replace(patches_per_expert=count), **settings) for count in kept]
+    runs = [PatchRun(model=model.replace(patches_per_expert=count), **settings) for count in per_expert]
     return sum(run.numbers_per_step for run in runs)
 
 
 def code(values: Mapping[str, Any]) -> str:
-    task, model, (kept, samples) = task_of(values), model_of(values), grid_of(values)
+    task, model, (per_expert, samples) = task_of(values), model_of(values), grid_of(values)
     lines = (
         f"from moe_lab.patch_routing import {', '.join(sorted((type(task).__name__, type(model).__name__)))}",
         "from moe_lab.patch_routing.figures import phase_map",
         "from moe_lab.patch_routing.plots import picture",
         "",
         "result = phase_map(",
-        f"    patches_per_expert={kept},",
+        f"    patches_per_expert={per_expert},",
         f"    samples={samples},",
         f"    trials={values['trials']},",
         f"    seed={values['seed']},",
@@ -205,7 +207,7 @@ def furnish_needed(values: MarkValues) -> list[list[Mark]]:
     more = f"N needed\n▷ more than {samples_of(values)[-1]}"
     about: dict[str, Any] = {"x_ticks": ticks, "x_name": more, "x_pad": 2, "x_reads": "N about", "log": "x"}
     grid = [Level(float(tick), "rule", upright=True) for tick in ticks]
-    return [[Scales((FEWEST, MOST), **about, **rows_beside(rows_of(values), len(KEPT))), *grid]]
+    return [[Scales((FEWEST, MOST), **about, **rows_beside(rows_of(values), len(PER_EXPERT))), *grid]]
 
 
 def draw_needed(now: MarkRecord) -> list[list[Mark]]:
@@ -238,7 +240,7 @@ def pinned_name(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
 
 def furnish_coverage(values: MarkValues) -> list[list[Mark]]:
     about: dict[str, Any] = {"x_ticks": (0, 0.5, 1), "x_name": "coverage  (ink: 10–90 %)", "x_reads": "coverage"}
-    return [[Scales((0, 1), **about, percent="x", **rows_beside(rows_of(values), len(KEPT)))]]
+    return [[Scales((0, 1), **about, percent="x", **rows_beside(rows_of(values), len(PER_EXPERT)))]]
 
 
 def draw_coverage(now: MarkRecord) -> list[list[Mark]]:
@@ -280,7 +282,7 @@ LIVE = LivePage(
         "noise": (0.3, 0.5, 0.2), "delta_d": (0.1, -0.2, 0.3), "gap": (0.4, 0.3, 0.2), "delta_r": (0.6, 0.7, 0.5),
         "distractors": (2, 3, 4),
     },
-    derived={"rows": Derived({"patches": 1}, KEPT[-1])},
+    derived={"rows": Derived({"patches": 1}, PER_EXPERT[-1])},
     choices=[{"training": training, **kind} for training in (SEPARATE, JOINT) for kind in _KINDS],
     restricted=OF_PATTERNS,
     fills=Fills(

@@ -13,20 +13,20 @@ from moe_lab_widgets.labs.phase_transition_record import coverage_at, samples_ne
 from moe_lab_widgets.labs.phase_transition_stories import JOINT
 
 
-def at(rows: Tensor, kept: int) -> Tensor:
+def at(rows: Tensor, per_expert: int) -> Tensor:
     """Returns the number of a row, NaN where there is no such l."""
-    here = numbers_of(rows) == kept
+    here = numbers_of(rows) == per_expert
     return torch.where(here.any(), torch.where(here, rows, 0).sum(), torch.nan)
 
 
-def covered(now: MarkRecord, kept: int) -> Tensor:
+def covered(now: MarkRecord, per_expert: int) -> Tensor:
     """Returns the median coverage at some l."""
-    return at(coverage_at(now)[1][1], kept)
+    return at(coverage_at(now)[1][1], per_expert)
 
 
-def needed(now: MarkRecord, kept: int) -> Tensor:
+def needed(now: MarkRecord, per_expert: int) -> Tensor:
     """Returns the samples that some l needs."""
-    return at(samples_needed(now), kept)
+    return at(samples_needed(now), per_expert)
 
 
 def most_from_3(now: MarkRecord) -> Tensor:

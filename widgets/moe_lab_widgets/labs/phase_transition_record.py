@@ -14,7 +14,7 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.engine.mnist import MNIST
 from moe_lab_widgets.labs.phase_transition_stories import DIGITS, JOINT, SEPARATE, SYNTHETIC
 
-KEPT = (1, 2, 3, 4, 5, 6, 7, 8)
+PER_EXPERT = (1, 2, 3, 4, 5, 6, 7, 8)
 """The values of l; those above n are left out."""
 SAMPLES: Mapping[tuple[str, str], tuple[int, ...]] = {
     (SYNTHETIC, SEPARATE): (40, 60, 100, 140, 200, 300, 400, 560),
@@ -36,7 +36,7 @@ def samples_of(values: MarkValues) -> tuple[int, ...]:
 
 def rows_of(values: MarkValues) -> Tensor:
     """Returns how many values of l there are: they cannot exceed n."""
-    return values.number("patches").clamp(max=float(KEPT[-1]))
+    return values.number("patches").clamp(max=float(PER_EXPERT[-1]))
 
 
 def l_star(values: MarkValues) -> Tensor | None:

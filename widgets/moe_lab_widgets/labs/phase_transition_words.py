@@ -43,12 +43,12 @@ def caption(now: MarkRecord) -> Words:
     empty = say("Nothing has run yet. The map has {:.0f} cells of {:.0f} trainings each.", cells, trials)
     first = trials.clamp(max=float(FIRST_TRAININGS))
     looking = count.amin() < first
-    kept, samples = _running(now)
+    per_expert, samples = _running(now)
     look = say("A first look: {:.0f} trainings in each cell", first) + say(
         ", now with N = {:.0f}", samples, when=samples > 0
     )
     done = say("{:.0f} of {:.0f} cells are done", whole.sum().to(torch.float64), cells) + say(
-        ", now l = {:.0f} with N = {:.0f}", kept, samples, when=samples > 0
+        ", now l = {:.0f} with N = {:.0f}", per_expert, samples, when=samples > 0
     )
     fewest, which = best(now)
     found = say(

@@ -135,8 +135,8 @@ def accuracy(now: MarkRecord) -> Iterator[list[Mark]]:
             for number, name in enumerate(LABELS)
         ),
         *(
-            Series(shares, firm[place], "ink", "", names[place], shape, dash, width, kept)
-            for place, (shape, dash, width, kept) in zip(order, looks, strict=True)
+            Series(shares, firm[place], "ink", "", names[place], shape, dash, width, pinned)
+            for place, (shape, dash, width, pinned) in zip(order, looks, strict=True)
         ),
         Series(shares, torch.where(tuned > 0, plain, torch.nan), "ink", "", names[0] + say(", without fine-tuning"),
                "small", "dotted", 1.6),
@@ -181,7 +181,7 @@ def pin_accuracy(ax: Axes, pinned: Record, now: Record) -> None:
     """Draws the chosen curve of a pinned record, thin."""
     (marks,) = accuracy(MarkRecord(pinned))
     for one in marks:
-        if isinstance(one, Series) and one.kept:
+        if isinstance(one, Series) and one.pinned:
             draw_mark(Series(one.x, one.y, "ink", "", one.words + say(", pinned"), "small", "", 1.1), ax)
     draw_mark(Writing(0.97, LOW, say("thin: pinned"), "muted", "right", size=9.5, down=-12), ax)
 

@@ -87,7 +87,7 @@ export const PINNED = {
   },
   Series(one) {
     const pinned = { ...one, name: "pinned: ", shape: "small", width: 1.1 };
-    if (one.kept) OF_PRUNING.Series.call(this, pinned);
+    if (one.pinned) OF_PRUNING.Series.call(this, pinned);
   },
   Track(one) {
     OF_MAPS.Track.call(this, { ...one, style: "other", name: "pinned", unsure: "pinned" });

@@ -10,8 +10,8 @@ from moe_lab.core.errors import InputError
 from moe_lab.registry import PAGES
 from moe_lab_widgets.engine.board import SEED_TIP
 from moe_lab_widgets.engine.declaration import MOST_NAMED
+from moe_lab_widgets.live.cache import cached
 from moe_lab_widgets.live.declare import Fills, LivePage
-from moe_lab_widgets.live.kept import kept
 from moe_lab_widgets.live.pictures import goals_in_page, recorded_map
 from moe_lab_widgets.live.recording import recorded, recorded_training
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
@@ -37,7 +37,7 @@ def document(kind: Any) -> str:
         return document_of(page, variants, recordings_of(kind, page, variants), about_of(kind, page))
 
     own = not kind.__module__.startswith(f"{PACKAGE}.")
-    return made() if own else kept(kind.__name__, made)
+    return made() if own else cached(kind.__name__, made)
 
 
 def document_of(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moe_lab_widgets.live import kept
+from moe_lab_widgets.live import cache
 
 
 @pytest.fixture
@@ -22,23 +22,23 @@ def test_is_made_once_for_one_code(folder: Path, monkeypatch: pytest.MonkeyPatch
         made.append("é")
         return "é"
 
-    assert [kept.kept("Some", make) for _ in range(2)] == ["é", "é"] and len(made) == 1
+    assert [cache.cached("Some", make) for _ in range(2)] == ["é", "é"] and len(made) == 1
     first = set(folder.glob("*.json"))
-    monkeypatch.setattr(kept, "_sources", lambda: "other")
-    assert kept.kept("Some", make) == "é" and len(made) == 2
+    monkeypatch.setattr(cache, "_sources", lambda: "other")
+    assert cache.cached("Some", make) == "é" and len(made) == 2
     assert len(first) == 1 and set(folder.glob("*.json")) == {folder / "Some-other.json"}
 
 
 def test_the_hash_is_of_the_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "some.py").write_text("a = 1")
-    monkeypatch.setattr(kept, "HOMES", (tmp_path,))
+    monkeypatch.setattr(cache, "HOMES", (tmp_path,))
     hashes = []
     for text in ("a = 1", "a = 2", "a = 1"):
         (tmp_path / "some.py").write_text(text)
-        hashes.append(kept._sources.__wrapped__())
+        hashes.append(cache._sources.__wrapped__())
     assert hashes[0] == hashes[2] != hashes[1]
 
 
 def test_is_made_where_nothing_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOE_LAB_CACHE", "/proc/nowhere")
-    assert kept.kept("Some", lambda: "made") == "made"
+    assert cache.cached("Some", lambda: "made") == "made"

@@ -19,7 +19,7 @@ HOMES = (Path(moe_lab.__file__).parent, Path(__file__).parent.parent)
 """The packages whose code decides what is recorded."""
 
 
-def kept(name: str, made: Callable[[], str]) -> str:
+def cached(name: str, made: Callable[[], str]) -> str:
     """Returns a text that was kept under a name, or makes and keeps it.
 
     Two processes that need the same text wait for one another. What other code made under this name is removed. Where
