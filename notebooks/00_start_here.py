@@ -92,19 +92,13 @@ mixture_diagram(seed=SEED)
 # - the **mixture** has 4 experts, and each may look at only 4 digits of its own choice. Its paper calls it *pMoE*: a
 #   mixture of experts that routes patches.
 #
-# Pick an answer before you run the Lab.
+# Which one is right more often on new samples? The Lab asks you before it trains. Choose an answer, or drag the two marks in
+# its right panel to how often you expect each to be right.
 
 # %%
-from moe_lab_widgets import RouterAlignmentLab, predict
+from moe_lab_widgets import RouterAlignmentLab
 
-prediction = predict(
-    "Which one is right more often on new samples?",
-    ["the mixture", "the CNN", "no difference"],
-)
-prediction
-
-# %%
-lab = RouterAlignmentLab(seed=SEED)
+lab = RouterAlignmentLab(seed=SEED, ask=True)
 lab
 
 # %% [markdown]
@@ -113,18 +107,6 @@ lab
 # one expert, and its framed digits are the four that it gets to see; a tick says that the digit that decides is among them.
 # **Right:** how often the mixture (black) and the CNN (grey, dashed) are right on new samples. Below that: how often the
 # digit that decides reaches each expert.
-
-# %% jupyter={"source_hidden": true} tags=["compare"]
-# Compares your prediction with the result.
-from moe_lab import final
-from moe_lab.patch_routing import CNN, DigitTask, JointMoE, train
-
-# What the Lab trains when it opens, with the settings of the question, whatever its sliders say by now.
-settings = dict(samples=100, epochs=20, trials=8, test_samples=200, seed=SEED, measure="last")
-models = (JointMoE(experts=4, patches_per_expert=4), CNN())
-ours, theirs = (100 * final(train(model, DigitTask(), **settings))["test_accuracy"].mean() for model in models)
-outcome = "c" if abs(ours - theirs) < 1 else "a" if ours > theirs else "b"
-prediction.seen(outcome, f"The mixture is right in {ours:.0f} % of the new samples, the CNN in {theirs:.0f} %.")
 
 # %% [markdown]
 # With these settings the mixture wins, although each expert sees only a quarter of the sample: its experts see less clutter.

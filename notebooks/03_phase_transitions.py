@@ -71,35 +71,10 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 #
 # Training is *separate*: the routers are trained first, then the experts. A training succeeds if the test accuracy
 # reaches 95 %.
-
-# %%
-prediction = predict(
-    "From l = 3 on, how does the border between failure and success move as l grows?",
-    [
-        "to the right: a larger l needs more samples",
-        "to the left: a larger l needs fewer samples",
-        "not at all: all l need the same number",
-    ],
-)
-prediction
-
-# %%
-prediction_below = predict(
-    "Take just enough samples for l = 3. What happens at l = 2 and at l = 1?",
-    ["both fail", "l = 2 fails, l = 1 succeeds", "l = 2 succeeds, l = 1 fails", "both succeed"],
-)
-prediction_below
-
-# %% [markdown]
-# The paper bounds the number of samples for separate training by a multiple of $l^8$. From $l=2$ to $l=8$ this bound
-# grows by a factor of $4^8 = 65{,}536$. What do you expect for the number that training really needs?
-
-# %%
-prediction_growth = predict(
-    "From l = 2 to l = 8, how many times as many samples does separate training need?",
-    {"about 4 times": 4, "about 256 times": 256, "about 65,536 times": 65536},
-)
-prediction_growth
+#
+# Where does the border between failure and success run? The Lab asks you before it trains: at which $l$ are the fewest
+# samples enough? Choose an answer. Or draw the whole border: drag each of the eight marks in panel 2 to the $N$ that this $l$
+# needs.
 
 # %% [markdown]
 # ## The Lab
@@ -108,7 +83,7 @@ prediction_growth
 # within seconds.
 
 # %%
-lab = PhaseTransitionLab(seed=SEED)
+lab = PhaseTransitionLab(seed=SEED, ask=True)
 lab
 
 # %% [markdown]
@@ -135,20 +110,6 @@ column = figures.phase_map(
 )
 share = column["success"].mean(("samples", "trial")).to_pandas()
 share.rename_axis("l").to_frame("share of successes").T
-
-# %% jupyter={"source_hidden": true} tags=["compare"]
-# Compares your prediction with the result.
-change = share.loc[8] - share.loc[3]
-outcome = "a" if change < -0.1 else "b" if change > 0.1 else "c"
-prediction.seen(outcome, "Each patch beyond the third is clutter, and clutter costs samples.")
-
-# %% jupyter={"source_hidden": true} tags=["compare"]
-# Compares your prediction with the result.
-outcomes = {(False, False): "a", (False, True): "b", (True, False): "c", (True, True): "d"}
-outcome = outcomes[bool(share.loc[2] >= 0.9), bool(share.loc[1] >= 0.9)]
-prediction_below.seen(
-    outcome, "Both keep too few patches for the proof, but at l = 1 one right expert is enough."
-)
 
 # %% [markdown]
 # - **From $l=3$ on** the border leans to the right. Every further patch is clutter, and clutter costs samples.
@@ -247,7 +208,19 @@ pd.DataFrame(rows).T.rename_axis("l").map("{:,.3g}".format)
 # Read the row for $l=4$ like this: the bound for the CNN is 65,500 times the bound for separate training. At $l=n$
 # separate training has no advantage, and the factor $k^4$ makes the bound for joint training worse than the bound for
 # the CNN.
-#
+
+# %% [markdown]
+# The paper bounds the number of samples for separate training by a multiple of $l^8$. From $l=2$ to $l=8$ this bound
+# grows by a factor of $4^8 = 65{,}536$. What do you expect for the number that training really needs?
+
+# %%
+prediction_growth = predict(
+    "From l = 2 to l = 8, how many times as many samples does separate training need?",
+    {"about 4 times": 4, "about 256 times": 256, "about 65,536 times": 65536},
+)
+prediction_growth
+
+# %% [markdown]
 # Now measure the growth. The next cell uses the 8×8 digits and separate training. $N$ is enough if at least 90 % of 10
 # trials succeed:
 

@@ -102,26 +102,15 @@ pd.DataFrame(drawn.tokens[0, :, :16].numpy(), rows).assign(where=place)
 # | neuron norm | mean norm of its neurons after | `neuron-magnitude` |
 # | neuron change | mean change of these norms | `neuron-magnitude-change` |
 # | random | a random number | `random` |
-
-# %%
-prediction = predict(
-    "Which rule does worse than pruning at random here?",
-    ["the router norm", "the importance score", "both", "neither"],
-)
-prediction
-
-# %%
-prediction_repair = predict(
-    "A rule has thrown out the important experts. How much of the lost accuracy does fine-tuning bring back?",
-    {"all of it": 1, "about half": 0.5, "next to nothing": 0},
-)
-prediction_repair
+#
+# Take the router norm first. The Lab asks you before it trains: is the layer right more
+# often if it is pruned by this rule, or if it is pruned at random? Answer, or drag the two marks in panel 2.
 
 # %% [markdown]
 # ## The Lab
 
 # %%
-lab = PruningLab(seed=SEED)
+lab = PruningLab(seed=SEED, criterion="router-magnitude", ask=True)
 lab
 
 # %% [markdown]
@@ -131,16 +120,22 @@ lab
 # rule is black, the others are grey. **3:** What is left of accuracy, memory and FLOPs (operations).
 #
 # Move <kbd>ρ · share of experts pruned</kbd> to 0.9. How many experts are left? Then go through the rules in
-# <kbd>prune by</kbd>. Nothing is trained again. Set <kbd>l · picks per expert (or per token)</kbd> to 1. What does the Lab
+# <kbd>prune by</kbd>, and find one that loses nothing. Nothing is trained again. Set <kbd>l · picks per expert (or per token)</kbd> to 1. What does the Lab
 # say, and why?
 #
-# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has
-# reached one, and asks you why. A wrong answer gets a reason, too.
+# *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders.
 #
 # ## What it costs
 #
 # The Lab shows medians of 8 layers. Here are ten planted layers, pruned by all six rules, without and with 60 steps of
 # fine-tuning after pruning:
+
+# %%
+prediction_repair = predict(
+    "A rule has thrown out the important experts. How much of the lost accuracy does fine-tuning bring back?",
+    {"all of it": 1, "about half": 0.5, "next to nothing": 0},
+)
+prediction_repair
 
 # %%
 compared = figures.criteria(start="planted", rho=figures.CURVE, trials=10, seed=SEED)
@@ -154,15 +149,6 @@ plots.picture(compared)
 # %% jupyter={"source_hidden": true} tags=["compare"]
 # Compares your prediction with the result.
 pruned = compared["test_accuracy"].sel(rho=0.8, method="nearest").mean("trial")
-mean = pruned.sel(fine_tuned=False).to_series()
-fails = [bool(mean[rule] < mean["random"]) for rule in ("router-magnitude", "importance-score")]
-outcome = {(True, False): "a", (False, True): "b", (True, True): "c", (False, False): "d"}[tuple(fails)]
-prediction.seen(
-    outcome, "The largest routers were large before fine-tuning, and most tokens won carry no information."
-)
-
-# %% jupyter={"source_hidden": true} tags=["compare"]
-# Compares your prediction with the result.
 before, after = (float(pruned.sel(criterion="router-magnitude", fine_tuned=tuned)) for tuned in (False, True))
 prediction_repair.seen(
     (after - before) / (1 - before), "The experts that are left never choose the token that decides."

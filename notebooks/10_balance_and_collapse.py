@@ -129,13 +129,6 @@ prediction_cure = predict(
 )
 prediction_cure
 
-# %%
-prediction_strength = predict(
-    "Make the Switch loss ten times stronger. What happens to the accuracy?",
-    ["it rises", "it falls", "it stays the same"],
-)
-prediction_strength
-
 # %% [markdown]
 # ## The Lab
 
@@ -240,6 +233,13 @@ prediction_minimum.seen(outcome, "More samples can go with a smaller mean gate."
 # ## Measure it
 #
 # The next cell trains all four cures at three strengths, with four trials each, and shows medians. First the accuracy:
+
+# %%
+prediction_strength = predict(
+    "Make the Switch loss ten times stronger. What happens to the accuracy?",
+    ["it rises", "it falls", "it stays the same"],
+)
+prediction_strength
 
 # %%
 found = balancing(strengths=(0.01, 0.1, 1.0), trials=4, samples=1000, seed=SEED)

@@ -109,18 +109,6 @@ prediction_priority = predict(
 prediction_priority
 
 # %% [markdown]
-# In *expert choice* each expert takes the patches that it scores highest. With $c=1$ about half of the patches are
-# lost. A *hash* sends each patch to an expert without looking at anything learned. With $c=3$ there is room for all
-# patches.
-
-# %%
-prediction_hash = predict(
-    "Which is right more often: expert choice with c = 1 or a hash with c = 3?",
-    ["expert choice, which loses half of the patches", "the hash, which loses none", "both are equally good"],
-)
-prediction_hash
-
-# %% [markdown]
 # ## The Lab
 
 # %%
@@ -180,6 +168,18 @@ pd.DataFrame(rows, index=[f"patch {j}" for j in (1, 2, 3, 4)]).T
 # ## Measure it
 #
 # The tables show means of four trials. First the share of patches that are lost:
+
+# %% [markdown]
+# In *expert choice* each expert takes the patches that it scores highest. With $c=1$ about half of the patches are
+# lost. A *hash* sends each patch to an expert without looking at anything learned. With $c=3$ there is room for all
+# patches.
+
+# %%
+prediction_hash = predict(
+    "Which is right more often: expert choice with c = 1 or a hash with c = 3?",
+    ["expert choice, which loses half of the patches", "the hash, which loses none", "both are equally good"],
+)
+prediction_hash
 
 # %%
 names = ["expert choice", "token choice", "token choice by priority", "soft MoE", "hash"]

@@ -173,3 +173,23 @@ def test_it_fits_every_width(show: Open, width: int) -> None:
 def test_every_other_lab_opens_and_trains(browser: object, tmp_path: Path, lab: str) -> None:
     with pages_of(browser, lab, written(lab, tmp_path), SECONDS) as opened:
         assert words(run(opened(steps=20, trials=2, samples=100)), "caption")
+
+
+def test_what_is_drawn_on_the_picture_is_judged_and_gone_with_other_settings(show: Open) -> None:
+    page = show(**SMALL)
+    page.get_by_role("button", name="Draw it").click()
+    page.keyboard.press("PageUp")
+    page.keyboard.press("PageUp")
+    expect(page.locator("#asked")).to_contain_text("You drew ")
+    page.get_by_role("button", name="Play, and compare").click()
+    ended(page)
+    assert words(page, "see").startswith("You drew ") and "have divided the clusters" in words(page, "see")
+    assert "close." in words(page, "see") and page.locator(".moe-lab-sketch line").count() == 2
+    experts = page.locator("#knob-experts")
+    experts.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#asked")).to_contain_text("You moved a slider")
+    assert page.locator(".moe-lab-sketch").count() == 0
+    page.get_by_role("button", name="Back to the question").click()
+    expect(page.locator("#question").get_by_role("button")).to_have_count(5)
+    assert words(page, "at") == "0 of 50" and words(page, "see") == ""

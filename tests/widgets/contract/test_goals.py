@@ -15,8 +15,9 @@ from moe_lab.drawing.words import written
 from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
 from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.drawing.on_axes import box_of
 from moe_lab_widgets.engine import progress
-from moe_lab_widgets.engine.goal import JUST_RUN, KEEP, REACHED, Goal
+from moe_lab_widgets.engine.goal import BACK, CLOSE, COMPARE, DRAW, FAR, JUST_RUN, KEEP, MOVED, REACHED, Goal
 from moe_lab_widgets.live.pictures import goals_in_page
 from tests.helpers.effort import THOROUGH, one_in
 from tests.widgets.cases import Case
@@ -107,7 +108,7 @@ def test_a_question_holds_the_lab_until_it_is_answered_and_the_end_judges_the_an
     lab = make(ask=True)
     question = case.kind.declaration.question
     assert lab.wait(WAIT) == "held" and said(lab).endswith(f"{question.asks}</p>") and not lab.playing
-    assert answers(lab) == [*question.answers, JUST_RUN]
+    assert answers(lab) == [*question.answers, *([DRAW] if question.sketch else []), JUST_RUN]
     lab.controls.answers[0].click()
     assert lab.wait(WAIT) == "ended" and not answers(lab)
     right = float(question.right(last(lab)))
@@ -128,13 +129,50 @@ def test_a_question_is_of_the_settings_before_an_answer_and_may_be_left_unanswer
     assert "redicted" in said(lab)
     lab.set(seed=4)
     lab.wait(WAIT)
-    assert said(lab) == "", "the prediction was about other settings"
+    assert MOVED in said(lab) and answers(lab) == [BACK], "the prediction was about other settings"
+    lab.controls.answers[0].click()
+    assert lab.wait(WAIT) == "held" and lab.values["seed"] == 3 and len(answers(lab)) > 1, "it is asked again"
     lab.close()
     lab = moe_lab_widgets.SpecializationLab(ask=True, **small)
     lab.wait(WAIT)
     lab.controls.answers[len(answers(lab)) - 1].click()
     assert lab.wait(WAIT) == "ended" and said(lab) == ""
+    lab.set(seed=5)
+    assert lab.wait(WAIT) == "ended" and said(lab) == "", "who just runs it is left alone"
+    lab.pause()
+    lab.controls.reset.click()
+    assert lab.wait(WAIT) == "held" and len(answers(lab)) > 1, "Reset asks anew"
     lab.close()
+
+
+def test_what_is_drawn_on_the_picture_starts_the_run_and_is_judged_at_its_end(case: Case, make: Make) -> None:
+    sketch = case.kind.declaration.question.sketch
+    if sketch is None:
+        pytest.skip("nothing can be drawn")
+    lab = make(ask=True)
+    assert lab.wait(WAIT) == "held"
+    shown = lab.screen.page.sketch
+    places, marks = shown["places"], shown["places"]["marks"]
+    assert shown["open"] and 0 < len(marks) <= len(sketch.names), "the other rows have no place"
+    across = ("left", "right") if places["upright"] else ("top", "bottom")
+    placed = lab.picture.placed[sketch.panel]
+    left, top, wide, high = box_of(placed.axes[sketch.axes])
+    sides = {"left": left, "right": left + wide, "top": top, "bottom": top + high}
+    assert all(sides[across[0]] <= one["across"] <= sides[across[1]] for one in marks)
+    level = places["low"] + 0.25 * (places["high"] - places["low"])
+    lab.screen.page._handle_custom_msg({"kind": "drawn", "levels": [level, *[None] * (len(marks) - 1)]}, [])
+    told = f"{sketch.written(level)} for {sketch.names[0]}."
+    assert told in said(lab) and answers(lab) == [COMPARE, JUST_RUN]
+    lab.controls.answers[0].click()
+    assert lab.wait(WAIT) == "ended" and not answers(lab)
+    assert not lab.screen.page.sketch["open"] and lab.screen.page.sketch["drawn"][0] == level
+    if not math.isnan(float(case.kind.declaration.question.right(last(lab)))):
+        end = float(sketch.ends(last(lab))[0])
+        ratio = max(end, level) / min(end, level) if sketch.log else abs(end - level)
+        close = "" if math.isnan(end) else f" {CLOSE if ratio <= sketch.near else FAR}"
+        assert f"{told}{close} " in said(lab)
+    lab.set(seed=lab.values["seed"] + 1)
+    assert lab.screen.page.sketch == {}, "it was about other settings"
 
 
 def test_what_a_goal_keeps_must_stay_and_a_goal_outlives_moves_of_sliders(opened: Any) -> None:

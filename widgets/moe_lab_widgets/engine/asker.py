@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from moe_lab.core.config import require
@@ -13,21 +12,12 @@ from moe_lab_widgets.engine import progress
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone
 from moe_lab_widgets.engine.controls import OWN, Controls
 from moe_lab_widgets.engine.declaration import Declared
-from moe_lab_widgets.engine.goal import (
-    JUST_RUN,
-    KEEP,
-    NOT_JUDGED,
-    NOT_SO,
-    PREDICTED,
-    PREDICTED_ELSE,
-    REACHED,
-    RIGHT,
-    Goal,
-    Question,
-)
+from moe_lab_widgets.engine.goal import KEEP, NOT_SO, REACHED, RIGHT, Goal, Question
 from moe_lab_widgets.engine.knobs import LabKnob
+from moe_lab_widgets.engine.questioner import Questioner
 from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.engine.story import Story
+from moe_lab_widgets.frames.screen import Screen
 
 
 def entry_of(goals: Sequence[Goal], stories: Sequence[Story], goal: int | None, story: str | None) -> Any:
@@ -50,10 +40,12 @@ class Asker:
 
     Args:
       lab: whose question, goals and stories they are.
+      screen: shows the picture, on which a prediction may be drawn.
       play: starts a run that is held.
+      back: takes settings, and holds their run at step 0.
 
     Attributes:
-      asks: the question before a run; None where none is asked.
+      question: what is asked before a run; None where nothing is.
       chosen: the goal or the story; None for the user's own settings.
       reached: whether a run has reached the goal.
       done: the names of the goals that are reached and answered, now or earlier (`progress`).
@@ -65,15 +57,17 @@ class Asker:
         controls: Controls,
         knobs: Sequence[LabKnob],
         own_moves: OwnMoves,
+        screen: Screen,
         play: Callable[[], None],
+        back: Callable[[Mapping[str, Any]], None],
     ) -> None:
-        self._lab, self._controls, self._own_moves, self._play = type(lab).__name__, controls, own_moves, play
+        self._lab, self._controls, self._own_moves = type(lab).__name__, controls, own_moves
+        self._screen, self._play, self._back = screen, play, back
         self._titles = {knob.name: knob.title for knob in knobs}
         self._goals: Sequence[Goal] = lab.declaration.goals
         self._entries: dict[str, Goal | Story] = {goal.name: goal for goal in self._goals}
         self._entries |= {story.name: story for story in lab.stories}
-        self.asks: Question | None = None
-        self._predicted: int | None = None
+        self.question: Questioner | None = None
         self.chosen: Goal | Story | None = None
         self.reached, self.done = False, {goal.name for goal in self._goals} & progress.reached(self._lab)
         self._answered: list[str] = []
@@ -82,7 +76,8 @@ class Asker:
 
     def open(self, entry: Goal | Story | None, asks: Question | None, values: dict[str, Any]) -> None:
         """Takes the goal or the story, or the question, with which a Lab opens, if any, and its values."""
-        self.asks = asks
+        if asks is not None:
+            self.question = Questioner(asks, values, self._say, self._screen, self._play, self._back)
         if entry is not None:
             self.choose(entry.name)
             self.begin(values)
@@ -91,7 +86,9 @@ class Asker:
     def choose(self, name: str) -> Goal | Story | None:
         """Takes what was chosen in the menu."""
         self.chosen, self.reached, self._answered, self._kept = self._entries.get(name), False, [], {}
-        self.asks = self._predicted = None
+        if self.question is not None:
+            self.question = None
+            self._screen.show_sketch(None)
         self._controls.explain("")
         self._say("" if not isinstance(self.chosen, Goal) else self.chosen.asks)
         with self._own_moves():
@@ -103,11 +100,10 @@ class Asker:
         if isinstance(self.chosen, Goal):
             self._kept = {name: values[name] for name in self.chosen.keeps}
 
-    def moved(self) -> None:
-        """A setting was moved: stories and predictions are of others, a goal is still sought, a question still open."""
-        if self._predicted is not None:
-            self._predicted = None
-            self._say("")
+    def moved(self, values: Mapping[str, Any]) -> None:
+        """A setting was moved: stories are of others, a goal is still sought, and a question knows for itself."""
+        if self.question is not None:
+            self.question.moved(values)
         if isinstance(self.chosen, Story):
             self.choose(OWN)
         else:
@@ -123,8 +119,8 @@ class Asker:
         """
         if isinstance(self.chosen, Story) and ended:
             self._controls.explain(self.chosen.what_to_see)
-        if self.asks is not None:
-            self._ask(MarkRecord(record), ended)
+        if self.question is not None:
+            self.question.look(MarkRecord(record), ended)
         if not isinstance(self.chosen, Goal) or self.reached:
             return
         now, goal = MarkRecord(record), self.chosen
@@ -138,25 +134,11 @@ class Asker:
         self.reached = True
         self._say(f"{REACHED} {goal.why.asks}", goal.why.offered)
 
-    def _ask(self, now: MarkRecord, ended: bool) -> None:
-        """Asks before the first step; judges what was predicted at the end; is silent where nothing was."""
-        assert self.asks is not None
-        if self._predicted is None:
-            open_ = bool(now.first) and not ended
-            self._say(*((self.asks.asks, (*self.asks.answers, JUST_RUN)) if open_ else ("",)))
-        elif ended:
-            right, seen = float(self.asks.right(now)), written(self.asks.seen(now))
-            words = NOT_JUDGED if math.isnan(right) else PREDICTED if right == self._predicted else PREDICTED_ELSE
-            self._say(words.format(seen=seen, answer=self.asks.answers[self._predicted]))
-
     @alone
     def answer(self, number: int) -> None:
         """Takes an answer to the question before a run, which starts it, or to that of the goal that is reached."""
-        if self.asks is not None:
-            predicted = number < len(self.asks.answers)
-            self._predicted = number if predicted else None
-            self._say(f"{self.asks.asks} {self.asks.answers[number]}" if predicted else "")
-            self._play()
+        if self.question is not None:
+            self.question.answer(number)
             return
         assert isinstance(self.chosen, Goal)
         why = self.chosen.why
@@ -169,6 +151,18 @@ class Asker:
             self._tell_done()
         else:
             self._say(f"{NOT_SO} {why.answers[answer]} {why.asks}", why.offered)
+
+    def ask_anew(self) -> bool:
+        """Asks of the run that begins now, if there is a question; returns whether there is."""
+        if self.question is not None:
+            self.question.reset()
+        return self.question is not None
+
+    @alone
+    def drawn(self, levels: Sequence[float | None]) -> None:
+        """Takes what was drawn on the picture before a run."""
+        if self.question is not None:
+            self.question.drawn(levels)
 
     def _say(self, words: str, answers: Sequence[str] = ()) -> None:
         self._controls.ask(words, answers, self._answered)

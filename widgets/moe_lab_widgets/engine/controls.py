@@ -155,7 +155,7 @@ class Controls:
         self.goal = w.HTML()
         self.goal.add_class("moe-lab-grows")
         about = "An answer to the question beside it"
-        self.answers = [w.Button(layout={"display": "none"}, tooltip=about) for _ in range(MOST_PREDICTIONS + 1)]
+        self.answers = [w.Button(layout={"display": "none"}, tooltip=about) for _ in range(MOST_PREDICTIONS + 2)]
         self._asked = box([self.goal, *self.answers], "moe-lab-bar")
         self._asked.add_class("moe-lab-goal")
         self._asked.layout.display = "none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,9 +21,66 @@ REACHED, NOT_SO, RIGHT = "✓ Reached.", "✗ Not so.", "✓"
 KEEP = "✗ That would do, but the goal leaves {knobs} as it was. Put it back."
 """What is said where a run reaches a goal with settings that the goal does not leave free."""
 COUNT = "goals {done} of {all}"
-JUST_RUN = "Just run it"
+JUST_RUN, DRAW, COMPARE = "Just run it", "Draw it", "Play, and compare"
 PREDICTED, PREDICTED_ELSE = "As you predicted, {seen}.", "You predicted: {answer}. But {seen}."
 NOT_JUDGED = "The prediction cannot be judged, because a model's loss became infinite in every trial."
+DREW, FOR, MARKS = "You drew {levels}.", "{level} for {name}", "{count} marks"
+CLOSE, FAR, SOME_CLOSE = "That is close.", "That is not close.", "{close} of {all} are close."
+MOST_TOLD = 3
+"""Levels that are told one by one."""
+MOVED = "You moved a slider; your prediction was for the settings before."
+BACK = "Back to the question"
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Marks on the picture that are dragged before a run to where numbers will end.
+
+    Attributes:
+      panel, axes: along whose vertical axis they are dragged; both count from 0.
+      names: what each stands for, as in "the mixture".
+      styles: how each is drawn, as curves are.
+      ends: takes the last record, returns the numbers (names,); NaN where one cannot be told.
+      near: how far from its number a level may be that is called close; the larger by the smaller where `log`.
+      rows: where each lies on the vertical axis, if they are dragged along the horizontal one.
+      percent: whether levels are told in percent.
+      log: whether the axis is logarithmic.
+    """
+
+    panel: int
+    names: Sequence[str]
+    styles: Sequence[str]
+    ends: Callable[[MarkRecord], Tensor]
+    near: float
+    axes: int = 0
+    rows: Sequence[float] = ()
+    percent: bool = True
+    log: bool = False
+
+    def told(self, drawn: Sequence[float | None]) -> str:
+        """Returns what was drawn, in words."""
+        there = [(name, level) for name, level in zip(self.names, drawn, strict=False) if level is not None]
+        if len(there) > MOST_TOLD:
+            return DREW.format(levels=MARKS.format(count=len(there)))
+        words = [FOR.format(level=self.written(level), name=name) for name, level in there]
+        return DREW.format(levels=" and ".join(filter(None, (", ".join(words[:-1]), words[-1]))))
+
+    def written(self, level: float) -> str:
+        """Returns a level as it is written beside its mark."""
+        if self.percent:
+            return f"{100 * level:.0f} %"
+        return f"{level:.0f}" if abs(level) >= 20 else f"{float(f'{level:.2g}'):g}"
+
+    def judged(self, drawn: Sequence[float | None], now: MarkRecord) -> str:
+        """Returns how many of the levels are close, in words; empty where none can be told."""
+        pairs = [(one, end) for one, end in zip(drawn, self.ends(now).tolist(), strict=False) if one is not None]
+        close = [self._close(one, end) for one, end in pairs if not math.isnan(end)]
+        if not close:
+            return ""
+        return CLOSE if all(close) else SOME_CLOSE.format(close=sum(close), all=len(close)) if any(close) else FAR
+
+    def _close(self, level: float, end: float) -> bool:
+        return max(level, end) <= self.near * min(level, end) if self.log else abs(level - end) <= self.near
 
 
 @dataclass(frozen=True)
@@ -34,12 +92,19 @@ class Question:
       answers: what may be answered, at most five.
       right: takes the last record, returns the number of the right answer, from 0; NaN where it cannot be told.
       seen: takes the same, returns what was seen, in words that follow "As you predicted, ".
+      sketch: what may be drawn on the picture instead.
     """
 
     asks: str
     answers: Sequence[str]
     right: Callable[[MarkRecord], Any]
     seen: Callable[[MarkRecord], Words]
+    sketch: Sketch | None = None
+
+
+def ends_of(pair: Callable[[MarkRecord], tuple[Tensor, Tensor]]) -> Callable[[MarkRecord], Tensor]:
+    """Returns the two numbers of a comparison as the ends of a sketch."""
+    return lambda now: torch.stack([number.to(torch.float64) for number in pair(now)])
 
 
 def comparison(
@@ -49,6 +114,7 @@ def comparison(
     apart: float,
     found: tuple[str, str, str],
     numbers: str,
+    sketch: Sketch | None = None,
 ) -> Question:
     """Returns the question which of two numbers will be larger.
 
@@ -57,6 +123,7 @@ def comparison(
       apart: how near they are called about the same.
       found: what is said where the first is larger, where the second is, and where neither is.
       numbers: how the two are told after that, with a form for each (see `say`).
+      sketch: what may be drawn on the picture instead.
     """
 
     def right(now: MarkRecord) -> Tensor:
@@ -67,7 +134,7 @@ def comparison(
         one, other, neither = map(say, found)
         return of_three(right(now), one, other, neither) + say(numbers, *pair(now))
 
-    return Question(asks, answers, right, seen)
+    return Question(asks, answers, right, seen, sketch)
 
 
 @dataclass(frozen=True)

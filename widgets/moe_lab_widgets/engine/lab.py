@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 import ipywidgets as w
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
-from moe_lab_widgets.drawing.picture import drawing_lock
 from moe_lab_widgets.engine.asker import Asker, entry_of
 from moe_lab_widgets.engine.board import KnobBoard
 from moe_lab_widgets.engine.callbacks import OwnMoves, alone, guarded, heard_at_once, widgets_lock
@@ -99,7 +99,7 @@ class Lab(Saving, w.VBox):
             close=self.close,
         )
         asks = self.declaration.question if ask and entry is None and not self.headless else None
-        self._asker = Asker(self, self.controls, knobs, self._own_moves, self.play)
+        self._asker = Asker(self, self.controls, knobs, self._own_moves, self.screen, self.play, self._ask_again)
         self._asker.open(entry, asks, self.values)
         self._presenter = Presenter(
             self,
@@ -170,7 +170,7 @@ class Lab(Saving, w.VBox):
         self._wake()
         changed = self._board.move(values)
         if changed:
-            self._asker.moved()
+            self._asker.moved(self.values)
         self._update(changed or set(values))
 
     @alone
@@ -266,9 +266,7 @@ class Lab(Saving, w.VBox):
 
             return act
 
-        def safe(callback: Callable[..., None]) -> Callable[..., None]:
-            return guarded(callback, self._own_moves, self._callback_failed)
-
+        safe = partial(guarded, own_moves=self._own_moves, failed=self._callback_failed)
         callbacks: dict[str, Callable[..., None]] = {
             "knob": self._knob_moved,
             "play": touched(self._play_pressed),
@@ -302,6 +300,8 @@ class Lab(Saving, w.VBox):
                 self.controls.explain(rule)
         elif what == "unread":
             self.controls.explain(self._board.unread(*about))
+        elif what == "drawn":
+            self._asker.drawn(*about)
         elif what == "want":
             self._runner.fill()
         elif what == "redraw":
@@ -331,15 +331,16 @@ class Lab(Saving, w.VBox):
         changed, rule = self._board.moved_by_user(name)
         if changed:
             self._touch()
-            self._asker.moved()
+            self._asker.moved(self.values)
             self._update(changed)
         if rule:
             self.controls.explain(rule)
 
     def _reset_pressed(self) -> None:
+        asks = not self.playing and self._asker.ask_anew()
         self.reset()
         if not self.playing:
-            self.controls.explain(HELD)
+            self.controls.explain("" if asks else HELD)
 
     def _play_pressed(self) -> None:
         """Plays what is there again in the page at the end or at an earlier record; else holds the run or continues."""
@@ -353,7 +354,7 @@ class Lab(Saving, w.VBox):
             self.play()
 
     def _entry_chosen(self, name: str) -> None:
-        self._runner.playing |= self._asker.asks is not None
+        self._runner.playing |= self._asker.question is not None
         entry = self._asker.choose(name)
         if entry is not None:
             self._touch()
@@ -362,7 +363,12 @@ class Lab(Saving, w.VBox):
             self._asker.begin(self.values)
             self._update(changed or set(entry.values))
 
-    # ---- helpers ----
+    @alone
+    def _ask_again(self, values: Mapping[str, Any]) -> None:
+        """Goes back to the settings of a question, at step 0."""
+        self._board.move(dict(values))
+        self._set_playing(False)
+        self._runner.restart()
 
     def _update(self, names: Collection[str]) -> None:
         """Draws the present record again if only view-only knobs moved and the run is sound; else starts a run."""
@@ -388,13 +394,7 @@ class Lab(Saving, w.VBox):
 
     @alone
     def _pin(self, pinned: bool) -> None:
-        records = self._runner.records.all()
-        with drawing_lock:
-            if not pinned:
-                self.picture.unpin()
-            elif records:
-                self.picture.pin(records)
-            self.screen.change_view()
+        self._presenter.pin(self.records if pinned else [])
         with self._own_moves():
             self.controls.pin.value = pinned
         self._runner.redraw()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from moe_lab.core.devices import CPU, choose, device_word
@@ -187,6 +187,15 @@ class Presenter:
                 return  # the first run, which takes the latest view as it begins
             self.values = {**self.values, **view}
         self._show_code()
+
+    def pin(self, records: Sequence[Any]) -> None:
+        """Keeps the curves of a run in the picture; those of none are taken away."""
+        with drawing_lock:
+            if records:
+                self._picture.pin(records)
+            else:
+                self._picture.unpin()
+            self._screen.change_view()
 
     @alone
     def _show_code(self) -> None:

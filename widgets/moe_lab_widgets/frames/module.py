@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 _FOLDER = Path(__file__).parent / "page"
-_TYPED = "../../playground/typed.js"
-"""How typed numbers are read, in the playground's pages too."""
+_TYPED, _SKETCH = "../../playground/typed.js", "../../playground/sketch.js"
+"""How typed numbers are read, and what is drawn on a picture, in the playground's pages too."""
 
 
 def _text(*names: str) -> str:
@@ -18,7 +18,7 @@ def _text(*names: str) -> str:
 @cache
 def module_source() -> str:
     """Returns the module that shows a live Lab."""
-    return _text(_TYPED, "replay.js", "player.js", "around.js", "screen.js")
+    return _text(_TYPED, _SKETCH, "replay.js", "player.js", "around.js", "screen.js")
 
 
 @cache

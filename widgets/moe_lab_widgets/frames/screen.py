@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,7 +16,9 @@ from IPython import get_ipython
 
 from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock, encode
+from moe_lab_widgets.drawing.sketch import places_of
 from moe_lab_widgets.engine.callbacks import heard_at_once
+from moe_lab_widgets.engine.goal import Sketch
 from moe_lab_widgets.engine.threads import on_colab
 from moe_lab_widgets.frames.flow import Flow
 from moe_lab_widgets.frames.module import module_source, tended_source
@@ -30,10 +32,11 @@ class PageWidget(anywidget.AnyWidget):
     """The page's side (see page/screen.js).
 
     Messages to the page: "frame" with a piece of the stream, "tick" (to be answered at once), "choose" (a record to
-    show), "replay" (plays what it has, or stops), "download" with a file.
+    show), "replay" (plays what it has, or stops), "download" with a file,
+    "focus" (moves the keyboard to the first mark).
     From the page: "hello" (it knows nothing), "ack", "hidden", "visible", "chosen" (a record), "want" (the frames that
     it lacks), "away" (no view of it is on screen, and none has been), "here" (one is), "failed", "typed" (a number
-    beside a slider), "unread" (a text that was typed for a number).
+    beside a slider), "unread" (a text that was typed for a number), "drawn" (levels of marks on the picture).
     """
 
     _esm = module_source()
@@ -42,6 +45,8 @@ class PageWidget(anywidget.AnyWidget):
     tips = traitlets.Dict().tag(sync=True)
     whole: Any = traitlets.List().tag(sync=True)
     """The labels of controls that take whole numbers alone."""
+    sketch = traitlets.Dict().tag(sync=True)
+    """Marks over the picture: their `places` (see sketch.js), the `drawn` levels, and whether they are `open`."""
 
 
 class Tended(anywidget.AnyWidget):
@@ -154,6 +159,19 @@ class Screen:
         """Sends the tooltips of controls to the pages, by label."""
         self.page.tips = tips
 
+    def show_sketch(self, sketch: Sketch | None, drawn: Sequence[float | None] = (), is_open: bool = False) -> None:
+        """Shows marks over the picture, which may be dragged while they are open; None takes them away."""
+        if sketch is None:
+            self.page.sketch = {}
+            return
+        with drawing_lock:
+            places = places_of(sketch, self.picture.placed[sketch.panel].axes[sketch.axes])
+        self.page.sketch = {"places": places, "drawn": list(drawn), "open": is_open}
+
+    def focus_sketch(self) -> None:
+        """Moves the keyboard to the first mark."""
+        self.page.send({"kind": "focus"})
+
     def tell_whole(self, labels: list[str]) -> None:
         """Tells the pages which controls take whole numbers alone, by label."""
         self.page.whole = labels
@@ -260,7 +278,8 @@ class Screen:
 
         Args:
           listener: told "redraw", "ready" (frames may be sent again), "want", "away", "here", "chosen" (with a
-            record's number, or None), "typed" or "unread" (with the label of a control, and the number or the text).
+            record's number, or None), "typed" or "unread" (with the label of a control, and the number or the text),
+            "drawn" (with a level for each mark, or None).
         """
         with self._taking:
             self._listener = listener
@@ -310,6 +329,8 @@ class Screen:
             self._tell("typed", str(message["label"]), float(message["number"]))
         elif kind == "unread":
             self._tell("unread", str(message["label"]), str(message["text"]))
+        elif kind == "drawn":
+            self._tell("drawn", [None if one is None else float(one) for one in message["levels"]])
         elif kind == "failed":
             self._pages.clear()
             self._greet(False)

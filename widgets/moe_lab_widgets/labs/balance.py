@@ -30,7 +30,7 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.mark_words import larger, of_three, spread_note, trial_words
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
-from moe_lab_widgets.engine.goal import Question
+from moe_lab_widgets.engine.goal import Question, Sketch, ends_of
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.balance_goals import GOALS
@@ -258,22 +258,27 @@ SAME = 0.01
 """How far apart accuracies are that the page calls about the same."""
 
 
+def _accuracies(now: MarkRecord) -> tuple[Tensor, Tensor]:
+    none, other = pair(now.values)
+    return medians(now, none)[0], medians(now, other)[0]
+
+
 def right_more_often(now: MarkRecord) -> Tensor:
     """Returns which of the mixtures on show is right more often: 0 without balancing, 1 with it, 2 neither."""
-    none, other = (medians(now, name)[0] for name in pair(now.values))
-    return larger(none, other, SAME)
+    return larger(*_accuracies(now), SAME)
 
 
 def seen(now: MarkRecord) -> Words:
-    none, other = pair(now.values)
-    first, then = medians(now, none)[0], medians(now, other)[0]
+    first, then = _accuracies(now)
     result = of_three(
         right_more_often(now),
         say("balancing makes it wrong more often"),
         say("balancing makes it right more often"),
         say("balancing hardly changes how often it is right"),
     )
-    return result + say(f": {{:.1%}} of the test samples without, {{:.1%}} with {SENTENCE[other]}", first, then)
+    return result + say(
+        f": {{:.1%}} of the test samples without, {{:.1%}} with {SENTENCE[now.values['balancing']]}", first, then
+    )
 
 
 QUESTION = Question(
@@ -281,6 +286,7 @@ QUESTION = Question(
     ("without balancing", "with the balancing on show", f"about the same (within {100 * SAME:.0f} point)"),
     right_more_often,
     seen,
+    Sketch(2, ("without", "with balancing"), ("other", "model"), ends_of(_accuracies), near=0.02),
 )
 
 LIVE = LivePage(

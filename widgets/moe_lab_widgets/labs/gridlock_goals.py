@@ -9,7 +9,7 @@ from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.mark_words import median_of
-from moe_lab_widgets.engine.goal import Goal, Why, comparison
+from moe_lab_widgets.engine.goal import Goal, Sketch, Why, comparison, ends_of
 from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL, power
 from moe_lab_widgets.labs.gridlock_record import whole as found_all
 
@@ -110,4 +110,13 @@ QUESTION = comparison(
     apart=0.5,
     found=("spectral + EM does", "joint EM does", "both find them equally often"),
     numbers=": spectral + EM in {:.0f} trials, joint EM in {:.0f}",
+    sketch=Sketch(
+        1,
+        ("spectral + EM", "joint EM"),
+        ("model", "other"),
+        ends_of(lambda now: (error(now, SPECTRAL), error(now, JOINT))),
+        near=2.0,
+        percent=False,
+        log=True,
+    ),
 )

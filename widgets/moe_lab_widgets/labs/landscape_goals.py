@@ -7,7 +7,8 @@ from torch import Tensor
 from moe_lab.drawing.words import Words, say
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.engine.goal import Goal, Why, comparison
+from moe_lab_widgets.drawing.mark_words import median_of
+from moe_lab_widgets.engine.goal import Goal, Sketch, Why, comparison, ends_of
 
 
 def found(now: MarkRecord, name: str) -> Tensor:
@@ -98,4 +99,13 @@ QUESTION = comparison(
     apart=0.5,
     found=("L₄ finds them more often", "ℓ₂ finds them more often", "both find them equally often"),
     numbers=": L₄ in {:.0f} trials, ℓ₂ in {:.0f}",
+    sketch=Sketch(
+        1,
+        ("L₄", "ℓ₂"),
+        ("model", "other"),
+        ends_of(lambda now: (median_of(now, "regressor_error", "L4"), median_of(now, "regressor_error", "l2"))),
+        near=2.0,
+        percent=False,
+        log=True,
+    ),
 )

@@ -7,7 +7,7 @@ from torch import Tensor
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.mark_words import median_of
-from moe_lab_widgets.engine.goal import Goal, Why, comparison
+from moe_lab_widgets.engine.goal import Goal, Sketch, Why, comparison, ends_of
 
 
 def right(now: MarkRecord, name: str | None = None) -> Tensor:
@@ -90,11 +90,18 @@ GOALS = (
     ),
 )
 
+
+def accuracies(now: MarkRecord) -> tuple[Tensor, Tensor]:
+    """Returns how often the networks with and without gates are right."""
+    return right(now), right(now, now.names[1])
+
+
 QUESTION = comparison(
     "Before it runs: which network will be right more often at the end?",
     ("the one with gates", "the one without gates", "both about equally often (within 3 points)"),
-    lambda now: (right(now), right(now, now.names[1])),
+    accuracies,
     apart=0.03,
     found=("the one with gates is", "the one without gates is", "both are about equally often"),
     numbers=": {:.0%} with, {:.0%} without",
+    sketch=Sketch(2, ("with gates", "without"), ("model", "other"), ends_of(accuracies), near=0.05),
 )

@@ -23,7 +23,7 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.on_axes import write
 from moe_lab_widgets.engine.controls import FASTEST
-from moe_lab_widgets.engine.goal import Question
+from moe_lab_widgets.engine.goal import Question, Sketch
 from moe_lab_widgets.engine.knobs import LabKnob, config_from, device_setting, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import DATA_WORDS, HOW, MNIST, files_of, with_mnist
@@ -318,7 +318,22 @@ PhaseTransitionLab = lab(
     arguments={"mnist": with_mnist},
     knobs=KNOBS,
     page=LIVE,
-    question=Question("Before it runs: at which l will the fewest samples be enough?", ANSWERS, right_answer, seen),
+    question=Question(
+        "Before it runs: at which l will the fewest samples be enough?",
+        ANSWERS,
+        right_answer,
+        seen,
+        Sketch(
+            1,
+            [f"l = {count}" for count in PER_EXPERT],
+            ["failure"] * len(PER_EXPERT),
+            samples_needed,
+            near=1.5,
+            rows=PER_EXPERT,
+            percent=False,
+            log=True,
+        ),
+    ),
     goals=GOALS,
     stories=STORIES,
     panels=(

@@ -8,7 +8,7 @@ from torch import Tensor
 from moe_lab.drawing.marks import middle, picked
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.engine.goal import Goal, Why, comparison
+from moe_lab_widgets.engine.goal import Goal, Sketch, Why, comparison, ends_of
 from moe_lab_widgets.labs.pruning_record import TOKENS_CHOOSE, recipe
 from moe_lab_widgets.labs.pruning_seen import RANDOM, chosen, gone, lost, outcome, threshold
 from moe_lab_widgets.labs.pruning_words import least
@@ -125,4 +125,5 @@ QUESTION = comparison(
     apart=0.02,
     found=("the criterion does", "chance does", "both keep about as many"),
     numbers=": {:.0%} by the criterion, {:.0%} at random",
+    sketch=Sketch(1, ("the criterion", "chance"), ("ink", "muted"), ends_of(against_chance), near=0.05),
 )

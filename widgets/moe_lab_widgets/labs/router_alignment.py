@@ -39,7 +39,7 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.mark_words import larger, of_three, whole_passes
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
-from moe_lab_widgets.engine.goal import Question
+from moe_lab_widgets.engine.goal import Question, Sketch
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import with_mnist
 from moe_lab_widgets.labs.router_alignment_goals import GOALS
@@ -242,14 +242,18 @@ SAME = 0.02
 """How far apart accuracies are that the page calls about the same."""
 
 
+def accuracies(now: MarkRecord) -> Tensor:
+    """Returns the median accuracies of the mixture and of the CNN."""
+    return torch.stack([middle(now.last("test_accuracy", model)) for model in NAMES])
+
+
 def more_often(now: MarkRecord) -> Tensor:
     """Returns which model is right more often at the median: 0 the mixture, 1 the CNN, 2 for about the same."""
-    mixture, cnn = (middle(now.last("test_accuracy", model)) for model in NAMES)
-    return larger(mixture, cnn, SAME)
+    return larger(*accuracies(now), SAME)
 
 
 def seen(now: MarkRecord) -> Words:
-    mixture, cnn = (middle(now.last("test_accuracy", model)) for model in NAMES)
+    mixture, cnn = accuracies(now)
     result = of_three(
         more_often(now),
         say("the mixture is right more often"),
@@ -264,6 +268,7 @@ QUESTION = Question(
     ("the mixture", "the CNN", f"about the same (within {100 * SAME:.0f} points)"),
     more_often,
     seen,
+    Sketch(2, ("the mixture", "the CNN"), ("model", "other"), accuracies, near=0.03),
 )
 
 LIVE = LivePage(

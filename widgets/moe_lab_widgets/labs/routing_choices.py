@@ -24,7 +24,7 @@ from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.mark_words import larger, of_three, whole_passes
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
-from moe_lab_widgets.engine.goal import Question
+from moe_lab_widgets.engine.goal import Question, Sketch, ends_of
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.routing_choices_goals import GOALS
@@ -288,13 +288,18 @@ SAME = 0.02
 """How far apart accuracies are that the page calls about the same."""
 
 
+def _accuracies(now: MarkRecord) -> tuple[Tensor, Tensor]:
+    """Returns the medians of the chosen routing and of expert choice."""
+    return middle(now.last("test_accuracy")), middle(now.last("test_accuracy", BESIDE[0]))
+
+
 def more_often(now: MarkRecord) -> Tensor:
     """Returns which is right more often at the median: 0 the chosen routing, 1 expert choice, 2 about the same."""
-    return larger(middle(now.last("test_accuracy")), middle(now.last("test_accuracy", BESIDE[0])), SAME)
+    return larger(*_accuracies(now), SAME)
 
 
 def seen(now: MarkRecord) -> Words:
-    mine, theirs = middle(now.last("test_accuracy")), middle(now.last("test_accuracy", BESIDE[0]))
+    mine, theirs = _accuracies(now)
     result = of_three(
         more_often(now),
         say("the chosen routing is right more often"),
@@ -309,6 +314,7 @@ QUESTION = Question(
     ("the chosen routing", "expert choice", f"about the same (within {100 * SAME:.0f} points)"),
     more_often,
     seen,
+    Sketch(2, ("the chosen routing", "expert choice"), ("model", "other 1"), ends_of(_accuracies), near=0.03),
 )
 
 _GATES, _ORDERS = tuple(GATE_WORDS), ("arrival", "priority")

@@ -31,7 +31,7 @@ from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.mark_words import larger, spread_note, trial_words
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
-from moe_lab_widgets.engine.goal import Question
+from moe_lab_widgets.engine.goal import Question, Sketch, ends_of
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.specialization_goals import GOALS
@@ -308,14 +308,18 @@ def _by_kind(now: MarkRecord, measure: str) -> tuple[Tensor, Tensor]:
     return middle(now.last(measure, bent)), middle(now.last(measure, "linear"))
 
 
+def _entropies(now: MarkRecord) -> tuple[Tensor, Tensor]:
+    return _by_kind(now, "dispatch_entropy")
+
+
 def divided_more(now: MarkRecord) -> Tensor:
     """Returns whose dispatch entropy is lower: 0 of the nonlinear experts, 1 of the linear ones, 2 of neither."""
-    bent, straight = _by_kind(now, "dispatch_entropy")
+    bent, straight = _entropies(now)
     return larger(straight, bent, APART)
 
 
 def seen(now: MarkRecord) -> Words:
-    which, entropies = divided_more(now), map(without_sign, _by_kind(now, "dispatch_entropy"))
+    which, entropies = divided_more(now), map(without_sign, _entropies(now))
     one = either(which == 0, say("the nonlinear experts have divided the clusters more"),
                  say("the linear experts have divided the clusters more"))  # fmt: skip
     result = either(which == 2, say("both have divided the clusters about as much"), one)
@@ -329,6 +333,7 @@ QUESTION = Question(
     ("the nonlinear experts", "the linear experts", f"about the same (entropies within {APART:g})"),
     divided_more,
     seen,
+    Sketch(1, ("nonlinear", "linear"), ("model", "other"), ends_of(_entropies), near=0.15, percent=False),
 )
 
 LIVE = LivePage(

@@ -62,6 +62,28 @@ export function drawPanel(canvas, panel, furniture, marks, pinned, focus, scale)
   }));
 }
 
+/** Where a prediction is drawn in a panel: the part of the picture that its canvas shows, and places in it.
+ * @param {HTMLCanvasElement} canvas @param {Panel} panel @param {any[]} furniture of the axes @param {any} sketch
+ * @param {number} scale @returns {{ view: number[], places: import("./sketch.js").SketchPlaces }} */
+export function sketchIn(canvas, panel, furniture, sketch, scale) {
+  const [wide, high] = [canvas.clientWidth / scale, canvas.clientHeight / scale];
+  const pen = new AxesPen(/** @type {any} */ (null), -1, wide);
+  pen.turnTo(boxesOf(panel, wide)[sketch.axes]);
+  pen.scales = furniture.find(({ mark }) => mark === "Scales");
+  const { left, top, width, height } = pen.box;
+  const upright = !sketch.rows.length;
+  const [low, most] = upright ? pen.scales.y : pen.scales.x;
+  const { log, percent } = sketch;
+  const ends = upright ? { from: top + height, to: top } : { from: left, to: left + width };
+  const marks = sketch.names.flatMap((/** @type {string} */ name, /** @type {number} */ number) => {
+    const across = upright ? left + (width * (number + 1)) / (sketch.names.length + 1) : pen.y(sketch.rows[number]);
+    if (!upright && (across < top || across > top + height)) return [];
+    return [{ name, colour: INKS[sketch.styles[number]], across }];
+  });
+  const places = { upright, log, percent, low, high: most, ...ends, left, right: left + width, marks };
+  return { view: [0, panel.margins[2] - ABOVE, wide, high], places };
+}
+
 /** Where the axes of a panel are. @param {Panel} panel @param {number} width @returns {Box[]} */
 function boxesOf({ margins: [left, right, top, bottom], rows, columns, gap }, width) {
   const all = rows.reduce((sum, row) => sum + row, 0);

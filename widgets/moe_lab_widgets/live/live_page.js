@@ -1,18 +1,19 @@
 /** The page of a recorded Lab: asks a session for the run that the knobs say, and shows what has come of it. */
 
-import { PINNED, drawPanel } from "./canvas.js";
+import { PINNED, drawPanel, sketchIn } from "./canvas.js";
 import { Board, CALM, element, find, fromAddress, needed, openPage, toAddress, toPython } from "./controls.js";
 import { Asker } from "./goals.js";
 import { crewed } from "./map_crew.js";
 import { tablesOf } from "./numbers.js";
 import { filled } from "./plain.js";
 import { PRODUCT } from "./product.js";
+import { Question } from "./question.js";
 import { connected } from "./workers.js";
 import { written } from "./written.js";
 
 /** @typedef {{ step: number, ended: boolean,
  *   pictures: Record<string, { panels: any[][][], sentence: any, right?: number, seen?: any, trouble?: any,
- *   goals: import("./goals.js").Told[] }>,
+ *   ends?: any, goals: import("./goals.js").Told[] }>,
  *   diverged: Record<string, number[]> }} Drawn */
 
 const ICONS = { play: "M3 1.5v13l11-6.5z", pause: "M3 1.5h3.6v13H3zM9.4 1.5H13v13H9.4z" };
@@ -26,7 +27,7 @@ const MOVES = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRi
 const recorded = find("recorded").textContent;
 /** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number,
  *   most_named: number, unit: string,
- *   missing: string[], diverged: Record<string, string>, question: { asks: string, answers: string[] } | null,
+ *   missing: string[], diverged: Record<string, string>, question: import("./question.js").Asked | null,
  *   goals: import("./goals.js").Goal[], stories: { name: string, values: Record<string, any>, see: string }[] }} */
 const lab = JSON.parse(recorded).lab;
 /** The values that this file begins with. @type {Record<string, any>} */
@@ -39,8 +40,6 @@ const view = {
   shown: 0,
   total: 0,
   playing: !CALM && !lab.question,
-  /** What was predicted, or -1. */
-  answer: -1,
   id: 0,
   story: -1,
   focus: -1,
@@ -50,7 +49,7 @@ const view = {
   /** @type {any[][][] | null} curves of a pinned run, for each of the axes of each panel */
   pinned: null,
 };
-/** @type {{ canvas: HTMLCanvasElement, note: HTMLElement, spots: import("./pen.js").Spot[], at: [number, number] }[]} */
+/** @type {{ sheet: HTMLElement, canvas: HTMLCanvasElement, note: HTMLElement, spots: import("./pen.js").Spot[], at: [number, number] }[]} */
 const figures = [];
 /** @type {(message: any) => void} */
 let tell = () => {};
@@ -58,6 +57,8 @@ let tell = () => {};
 let board;
 /** @type {Asker} */
 let asker;
+/** @type {Question | null} */
+let question = null;
 let waiting = false;
 
 const isLatest = () => view.shown === view.records.length - 1;
@@ -74,7 +75,6 @@ function begin() {
   view.records = [];
   view.shown = 0;
   view.failed = "";
-  view.answer = -1;
   view.id += 1;
   tell({
     type: "begin",
@@ -169,39 +169,26 @@ function paint() {
   find("play").querySelector("span").textContent = playing ? "Pause" : last.ended ? "Replay" : "Play";
   find("step").disabled = last.ended && isLatest();
   find("pin").disabled = records.length < 2 && !view.pinned;
-  find("question").hidden = !lab.question || Boolean(asker.goal) || playing || last.step > 0;
+  question?.look(!asker.goal && !playing && last.step === 0, board.values, (levels, open, marks) => {
+    const { panel, axes } = /** @type {import("./question.js").Sketch} */ (lab.question?.sketch);
+    const { sheet, canvas } = figures[panel];
+    const { view: part, places } = sketchIn(
+      canvas,
+      lab.panels[panel],
+      furniture[panel].axes[axes],
+      lab.question?.sketch,
+      scale,
+    );
+    marks.show(sheet, canvas, part, places, levels, open);
+  });
   asker.look(last.pictures[name].goals, last.ended, board.values);
   const see = last.ended && view.story >= 0 ? lab.stories[view.story].see : "";
-  const verdict = last.ended ? judged(last.pictures[name]) : "";
+  const verdict = last.ended ? (question?.verdict(last.pictures[name]) ?? "") : "";
   find("see").textContent = [...view.said, verdict, see].filter(Boolean).join(" ");
   find("alarm").textContent = view.failed || divergedWords(now) || written(picture.trouble);
   const aloud = [sentence, verdict].filter(Boolean).join(" ");
   if (!playing && find("told").textContent !== aloud) find("told").textContent = aloud;
   if (find("numbers").open) find("tables").replaceChildren(...tablesOf(lab.panels, furniture, picture));
-}
-
-/** What is said of the prediction at the end of a run. @param {{ right?: number, seen?: any }} picture */
-function judged({ right, seen }) {
-  const { words, question } = lab;
-  if (!question || view.answer < 0) return "";
-  if (!Number.isFinite(right)) return words.NOT_JUDGED;
-  const about = { seen: written(seen), answer: question.answers[view.answer] };
-  return filled(words[right === view.answer ? "PREDICTED" : "PREDICTED_ELSE"], about);
-}
-
-/** Asks what will be seen: each answer starts the run, and so does none. */
-function ask() {
-  if (!lab.question) return;
-  find("asked").textContent = lab.question.asks;
-  [...lab.question.answers, lab.words.JUST_RUN].forEach((textContent, answer, all) => {
-    const button = element("button", { type: "button", textContent });
-    button.addEventListener("click", () => {
-      play(true);
-      view.answer = answer < all.length - 1 ? answer : -1;
-      find("play").focus({ preventScroll: true });
-    });
-    find("question").append(button);
-  });
 }
 
 /** Which trials have diverged, in the Lab's words. @param {Drawn} now */
@@ -231,6 +218,19 @@ function play(playing) {
   draw();
 }
 
+/** Starts the run of a prediction. */
+function started() {
+  play(true);
+  find("play").focus({ preventScroll: true });
+}
+
+/** Goes back to the settings of a question, at step 0. @param {Record<string, any>} values */
+function goBack(values) {
+  view.said = board.put({ ...values });
+  view.playing = false;
+  begin();
+}
+
 /** Shows the next record, which may have to be made first. */
 function step() {
   view.playing = false;
@@ -247,18 +247,17 @@ function choose(entry) {
   view.story = kind === "stories" ? Number(number) : -1;
   view.said = board.put({ ...(asker.goal?.values ?? lab.stories[view.story]?.values ?? board.wanted) });
   view.playing = Boolean(asker.goal) || !lab.question;
+  question?.reset();
   begin();
 }
 
 /** Takes a knob that was moved: another run, or another view of this one. @param {string[]} said @param {string} name */
 function moved(said, name) {
   view.said = said;
+  question?.moved();
   const knob = lab.knobs.find((one) => one.name === name);
   if (knob?.view || knob?.looks) {
-    if (knob.looks) {
-      view.answer = -1; // it was about other values
-      tell({ type: "look", values: board.values });
-    }
+    if (knob.looks) tell({ type: "look", values: board.values });
     tellAddress();
     draw();
     return;
@@ -322,15 +321,17 @@ function addFigure(place) {
   const caption = element("figcaption");
   const note = element("p");
   const canvas = element("canvas");
+  const sheet = element("div", { className: "sheet" });
+  sheet.append(canvas);
   caption.append(element("b", { textContent: String(place + 1) }), element("h2", { textContent: title }), note);
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-describedby", "tip");
   canvas.tabIndex = 0;
   figure.style.flex = `${width} 1 ${Math.round(0.8 * width)}px`;
-  figure.append(caption, canvas);
+  figure.append(caption, sheet);
   find("panels").append(figure);
   /** @type {(typeof figures)[0]} */
-  const own = { canvas, note, spots: [], at: [0, 0] };
+  const own = { sheet, canvas, note, spots: [], at: [0, 0] };
   figures.push(own);
   for (const kind of /** @type {const} */ (["pointermove", "pointerdown"])) {
     canvas.addEventListener(kind, ({ offsetX, offsetY }) => look(own, offsetX, offsetY));
@@ -346,6 +347,7 @@ function openAddress() {
   view.story = -1;
   asker.choose(-1);
   find("menu").value = "";
+  question?.reset();
   begin();
 }
 
@@ -364,7 +366,7 @@ function open() {
   asker = new Asker(lab);
   if (lab.goals.length) asker.count();
   else find("menu-name").textContent = "story";
-  ask();
+  if (lab.question) question = new Question(lab.question, lab.words, started, goBack);
   tell = lab.unit ? crewed(hear) : connected(hear);
   find("speed").closest("label").hidden = Boolean(lab.unit);
   tell({ type: "load", text: recorded });
@@ -373,6 +375,7 @@ function open() {
   find("step").addEventListener("click", step);
   find("reset").addEventListener("click", () => {
     view.playing = false;
+    question?.reset();
     begin();
   });
   find("scrub").addEventListener("input", () => {

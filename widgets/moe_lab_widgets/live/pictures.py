@@ -131,6 +131,8 @@ def pictures_of(
                 found[key] = {"furniture": furniture, "panels": panels, "sentence": declaration.caption.words(now)}
                 if asked is not None:
                     found[key] |= {"right": asked.right(now), "seen": asked.seen(now)}
+                    if asked.sketch is not None:
+                        found[key]["ends"] = asked.sketch.ends(now)
                 found[key]["goals"] = [{"reached": one.reached(now), "so_far": one.so_far(now)} for one in goals]
                 if hasattr(declaration.trouble, "words"):
                     found[key]["trouble"] = declaration.trouble.words(now)

@@ -4,7 +4,7 @@ const STYLE = `
 .moe-lab-screen { --paper: #FBFAF7; --ink: #1B1B25; --muted: #595D68; color: var(--ink); max-width: 100%; }
 .moe-lab-screen .moe-lab-view { position: relative; background: var(--paper); }
 .moe-lab-screen canvas { display: block; width: 100%; background: var(--paper); }
-.moe-lab-screen .moe-lab-row { overflow-x: auto; margin: 0 auto; max-width: max(600px, calc(var(--moe-lab-room, 9999px) * var(--moe-lab-shape))); }
+.moe-lab-screen .moe-lab-row { position: relative; overflow-x: auto; margin: 0 auto; max-width: max(600px, calc(var(--moe-lab-room, 9999px) * var(--moe-lab-shape))); }
 .moe-lab-screen .moe-lab-row canvas { max-width: none; }
 .moe-lab-screen .moe-lab-caption { margin: 0; padding: 2px 14px; height: calc(2.6 * var(--moe-lab-words, 15px) + 5px); overflow-y: auto; font: var(--moe-lab-words, 15px)/1.3 sans-serif; background: var(--paper); box-sizing: border-box; }
 .moe-lab-screen .moe-lab-time { display: flex; gap: 8px; align-items: center; height: calc(var(--moe-lab-line, 26px) + 4px); font: var(--moe-lab-size, 13px) sans-serif; color: var(--jp-ui-font-color1, var(--ink)); }

@@ -95,6 +95,7 @@ export default () => {
         if (note.kind === "tick") { heard = note.frame; answer(); return; }
         if (note.kind === "choose") { for (const player of players) player.choose(note.record === null ? film.last : film.order.indexOf(note.record), false); return; }
         if (note.kind === "replay") { for (const player of players) if (note.on) player.play(); else player.stop(); return; }
+        if (note.kind === "focus") { for (const player of players) player.focusMarks?.(); return; }
         if (note.kind === "download") { offer(note.name, buffers[0]); return; }
         if (note.kind !== "frame") return;
         if (note.first) { inflater = new Inflater(received, failed); expected = note.frame; }
@@ -144,7 +145,19 @@ export default () => {
       };
       player.touched = () => { if (film.order.length < records) send({ kind: "want" }); };
       let grown = null;
+      const marks = new SketchMarks((levels) => send({ kind: "drawn", levels }));
+      player.focusMarks = () => marks.focus();
+      const sketch = () => { // over the row of panels that holds them
+        const { places, drawn, open } = model.get("sketch");
+        if (!places) { marks.clear(); return; }
+        const { scale } = player.stage, middle = (places.left + places.right) / 2;
+        const row = player.rows.find(({ view }) => middle * scale >= view.x && middle * scale < view.x + view.wide) ?? player.rows[0];
+        const { x, wide, high } = row.view;
+        marks.show(row.canvas.parentElement, row.canvas, [x, 0, wide, high].map((one) => one / scale), places, drawn, open);
+      };
+      model.on("change:sketch", sketch);
       player.laid = () => {
+        sketch();
         clearTimeout(grown);
         grown = setTimeout(() => { if (Math.abs(wanted() / told - 1) > 0.1) hello(); }, RESIZED_AFTER);
       };
