@@ -1,4 +1,4 @@
-"""The command line: moe-lab lab · playground · demo · reproduce · prune · class · doctor.
+"""The command line: moe-lab lab · playground · demo · reproduce · prune · compare · class · doctor.
 
 What the user can do something about is one sentence on stderr; a bug keeps its traceback, and with --debug, or
 MOE_LAB_DEBUG=1, every error does. Exit code 1: the command could not be carried out; 2: wrong usage.
@@ -26,8 +26,11 @@ CRITERIA = (
     "neuron-magnitude",
     "neuron-magnitude-change",
     "random",
+    "importance-score",
+    "token-count",
+    "reap",
 )
-"""Criteria of pruning that need no tokens, and so work on a checkpoint."""
+"""Criteria of pruning; the last three need tokens."""
 
 app = typer.Typer(
     name="moe-lab",
@@ -163,6 +166,9 @@ def prune(
         str,
         typer.Option(metavar="NAME", help=f"How experts are ranked (the highest scores stay): {', '.join(CRITERIA)}."),
     ] = "router-norm-change",
+    calibrate: Annotated[
+        Path | None, typer.Option(help="Texts, a JSON object a line, for criteria that need tokens.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed (criterion 'random' only).")] = 0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the tables, and write the plan alone.")] = False,
 ) -> None:
@@ -171,7 +177,50 @@ def prune(
     The scores, the experts kept and the hashes of the model's files are written beside the new model, to OUT.plan.json.
     """
     command = import_module("moe_lab_hub.command")
-    command.run(folder, out, before=before, criterion=criterion, share=share, seed=seed, dry_run=dry_run)
+    own = {"before": before, "criterion": criterion, "share": share, "calibrate": calibrate}
+    command.run(folder, out, **own, seed=seed, dry_run=dry_run)
+
+
+@app.command()
+def compare(
+    model: Annotated[Path, typer.Argument(help="A model of transformers: config.json and safetensors.")],
+    text: Annotated[Path, typer.Option(help="Held-out texts, a JSON object a line: text or tokens, and a topic.")],
+    out: Annotated[Path, typer.Option(help="A folder for results; a run that was stopped goes on there.")],
+    before: Annotated[
+        Path | None, typer.Option(help="The same model before fine-tuning, for criteria with change or difference.")
+    ] = None,
+    calibrate: Annotated[Path | None, typer.Option(help="Other texts, for criteria that need tokens.")] = None,
+    criteria: Annotated[
+        str, typer.Option(help="Names with commas between them; all that enough is known for.")
+    ] = "all",
+    shares: Annotated[str, typer.Option(help="Shares of each layer's experts to remove.")] = ".25,.5",
+    ways: Annotated[
+        str, typer.Option(help="removed (tokens choose among the others), silent (they answer 0).")
+    ] = "removed",
+    draws: Annotated[int, typer.Option(help="Random choices to compare with.")] = 40,
+    plan: Annotated[
+        Path | None, typer.Option(help="A JSON or YAML of experts to keep or prune, to be judged too.")
+    ] = None,
+    length: Annotated[int, typer.Option(help="Tokens of a text that are read at most.")] = 512,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say how long it would take, and how much memory.")
+    ] = False,
+) -> None:
+    """Say which experts of a model may go, and whether a criterion, or anybody's plan, is better than chance.
+
+    The loss on texts of the model without the experts that it removes, beside that of random choices of as many.
+    """
+    command = import_module("moe_lab_hub.compare")
+    told = {
+        "before": before,
+        "calibrate": calibrate,
+        "criteria": criteria,
+        "shares": shares,
+        "ways": ways,
+        "draws": draws,
+    }
+    command.run(model, text, out, **told, plan=plan, length=length, seed=seed, dry_run=dry_run)
 
 
 @app.command("class")

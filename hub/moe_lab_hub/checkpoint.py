@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from moe_lab.core.signatures import with_notebook
 from moe_lab_hub.costs import costs_of
 from moe_lab_hub.families import read_field, transformers
 from moe_lab_hub.folder import CONFIG, Entry, Folder, is_hidden, read_json, source_of_folder
+from moe_lab_hub.prune import loaded
 from moe_lab_hub.scores import (
     Scored,
     Source,
@@ -36,6 +37,8 @@ from moe_lab_hub.scores import (
 )
 from moe_lab_hub.settings import BESIDE, Renumbered, with_count
 from moe_lab_hub.survey import check_finite
+from moe_lab_hub.texts import Text, batches_of
+from moe_lab_hub.tokens import measured_on_disk
 
 
 @dataclass(frozen=True)
@@ -237,13 +240,23 @@ def plan_checkpoint(
 
 
 def planned(
-    folder: Path | str, before: Path | str | None, criterion: str | Criterion, share: float, *, seed: int
+    folder: Path | str,
+    before: Path | str | None,
+    criterion: str | Criterion,
+    share: float,
+    *,
+    seed: int,
+    texts: Sequence[Text] | None = None,
 ) -> CheckpointPlan:
-    """Returns what `plan_checkpoint` does, and leaves its notes to the caller."""
+    """Returns what `plan_checkpoint` does, and leaves its notes to the caller.
+
+    Args:
+      texts: on which the whole model is measured, for criteria that need tokens.
+    """
     if isinstance(criterion, str):
         checked_name(criterion)
         rule = f"{criterion} needs tokens: load the model and use prune_experts with batches="
-        require(criterion not in NEED_TOKENS, rule, criterion=criterion)
+        require(criterion not in NEED_TOKENS or texts is not None, rule, criterion=criterion)
     opened = Folder(folder)
     source = source_of_folder(opened)
     other = None if before is None else Folder(before)
@@ -253,7 +266,12 @@ def planned(
     groups = source_groups(source, "rerouted")
     check_count(source, share, groups)
     check_finite(source.layers, opened)
-    scored = dict(scores_of(criterion, base, source, chance_of(source.layers, seed), source.layers))
+    statistics = chance_of(source.layers, seed)
+    if texts is not None:
+        model = loaded(opened.path, source.family)
+        statistics = measured_on_disk(model, source.family, source.layers, batches_of(texts), seed)
+        del model
+    scored = dict(scores_of(criterion, base, source, statistics, source.layers))
     scores = {name: one.scores for name, one in scored.items()}
     kept = {name: kept_experts(found, share, groups) for name, found in scores.items()}
     costs = costs_of(source, kept, {}, {name: entry.width for name, entry in opened.entries.items()})

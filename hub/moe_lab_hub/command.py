@@ -6,8 +6,7 @@ import json
 import math
 from itertools import takewhile
 from pathlib import Path
-from statistics import mean
-from typing import Any, Literal
+from typing import Any
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 from rich.table import Table
@@ -19,22 +18,32 @@ from moe_lab.core.saliency import NEED_BEFORE, NEED_TOKENS
 from moe_lab.core.sentences import brief
 from moe_lab_hub.checkpoint import CheckpointPlan, plan_file, planned
 from moe_lab_hub.folder import check_checkpoint
-from moe_lab_hub.record import choice, hashed, model_files, random_choices, record
+from moe_lab_hub.record import hashed, model_files, record
 from moe_lab_hub.scores import CRITERIA
 from moe_lab_hub.survey import Layer
+from moe_lab_hub.texts import read_texts
 
 
 def run(
-    folder: Path, out: Path, *, before: Path | None, criterion: str, share: float, seed: int, dry_run: bool
+    folder: Path,
+    out: Path,
+    *,
+    before: Path | None,
+    criterion: str,
+    share: float,
+    calibrate: Path | None,
+    seed: int,
+    dry_run: bool,
 ) -> None:
     """Prunes a checkpoint, or only prints what would be pruned; what was chosen stands in OUT.plan.json either way."""
     if not dry_run:
         check_new_folder(out)
     for home in (folder, *([before] if before else [])):
         check_checkpoint(home)
-    known = [name for name in CRITERIA if name not in NEED_TOKENS]
-    if criterion not in known:
-        raise InputError(f"--criterion must be one of {', '.join(known)}: got --criterion {brief(criterion)}")
+    if criterion not in CRITERIA:
+        raise InputError(f"--criterion must be one of {', '.join(CRITERIA)}: got --criterion {brief(criterion)}")
+    if criterion in NEED_TOKENS and calibrate is None:
+        raise InputError(f"{criterion} needs tokens: add --calibrate FILE, or choose another --criterion")
     rule = f"{criterion} needs the model before fine-tuning: add --before FOLDER, or choose another --criterion"
     if criterion in NEED_BEFORE and before is None:
         raise InputError(rule)
@@ -44,19 +53,24 @@ def run(
     written = plan_file(out)
     writable_folder(written.absolute().parent)
     with console.status("scoring experts"):
-        plan = planned(folder, before, criterion, share, seed=seed)
+        texts = read_texts(calibrate, folder) if calibrate is not None and criterion in NEED_TOKENS else None
+        plan = planned(folder, before, criterion, share, seed=seed, texts=texts)
     console.print(layers_table(plan, criterion))
-    console.print(chance_table(plan, criterion, share))
     console.print(costs_table(plan))
     console.print(
         "Rerouted: tokens choose among the experts left, which saves memory, not operations or time. Measure the model "
-        "before you use it: no criterion is safe without a test on your task."
+        "before you use it: `moe-lab compare` says on your texts whether the choice is better than chance."
     )
     for note in plan.notes:
         console.print(f"Note: {note}.", soft_wrap=True)
     for name in plan.left_out:
         console.print(f"Not copied, as it may hold unpruned weights, is hidden or is a link: {name}", soft_wrap=True)
-    options = {"folder": str(folder), "out": str(out), "before": str(before) if before else None}
+    given = {"before": before, "calibrate": calibrate}
+    options = {
+        "folder": str(folder),
+        "out": str(out),
+        **{name: str(one) if one else None for name, one in given.items()},
+    }
     write_plan(written, plan, {**options, "criterion": criterion, "share": share, "seed": seed}, console)
     told = f"The plan, with scores, experts kept and hashes of the model's files, is in {written}."
     console.print(told, soft_wrap=True)
@@ -96,27 +110,6 @@ def layers_table(plan: CheckpointPlan, criterion: str) -> Table:
     return table
 
 
-def chance_table(plan: CheckpointPlan, criterion: str, share: float) -> Table:
-    """Compares the experts that the criterion keeps with random choices of equally many."""
-    own, others = choice(plan, plan.kept), random_choices(plan, share)
-    table = Table(title="all layers: the criterion against chance")
-    columns: tuple[tuple[str, Literal["left", "right"]], ...] = (
-        ("experts kept by", "left"),
-        ("experts in common", "right"),
-        (f"mean {criterion}", "right"),
-    )
-    for title, side in columns:
-        table.add_column(title, justify=side, overflow="fold")
-    table.add_row(criterion, f"{own.common}", f"{own.score:.3g}")
-    common, scores = [other.common for other in others], [other.score for other in others]
-    table.add_row(
-        f"random, {len(others)} seeds",
-        f"{mean(common):.1f} ({min(common)} to {max(common)})",
-        f"{mean(scores):.3g} ({min(scores):.3g} to {max(scores):.3g})",
-    )
-    return table
-
-
 def write_plan(path: Path, plan: CheckpointPlan, options: dict[str, Any], console: PlainConsole) -> None:
     """Writes the plan to a file; reading a large model for its hashes takes minutes."""
     hashes = {}
@@ -126,6 +119,8 @@ def write_plan(path: Path, plan: CheckpointPlan, options: dict[str, Any], consol
             with console.status(f"hashing {home}"):
                 digests = hashed(model_files(home))
                 hashes[name] = {file.relative_to(home).as_posix(): digest for file, digest in digests}
+    if options["calibrate"]:
+        hashes["calibrate"] = {path.name: digest for path, digest in hashed([Path(options["calibrate"])])}
     write_whole(path, (json.dumps(record(plan, options, hashes), indent=1) + "\n").encode())
 
 

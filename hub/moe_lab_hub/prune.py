@@ -6,6 +6,7 @@ import copy
 import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NoReturn, cast
 
 import xarray as xr
@@ -18,7 +19,7 @@ from moe_lab.core.saliency import NEED_TOKENS, Criterion
 from moe_lab.core.signatures import with_notebook
 from moe_lab_hub.check import self_check
 from moe_lab_hub.costs import costs_of
-from moe_lab_hub.families import read_field, write_field
+from moe_lab_hub.families import Family, read_field, transformers, write_field
 from moe_lab_hub.scores import (
     Source,
     chance_of,
@@ -133,7 +134,22 @@ def prune_experts(
     notes = told(scored, kept, groups)
     for note in notes:
         warnings.warn(note, stacklevel=2)
-    return Pruned(_built(model, source, kept, mode), kept, scores, costs, mode, notes)
+    return Pruned(built(model, source, kept, mode), kept, scores, costs, mode, notes)
+
+
+def loaded(folder: Path, family: Family) -> nn.Module:
+    """Returns the model of a checkpoint folder, for evaluation; nothing is fetched.
+
+    Raises:
+      RuntimeError: an expert has an effect on tokens that it does not receive.
+    """
+    model: nn.Module = (
+        transformers()
+        .AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False, local_files_only=True, dtype="auto")
+        .eval()
+    )
+    self_check(model, family, source_of(model).layers[0])
+    return model
 
 
 def source_of(model: nn.Module, only: Collection[str] | None = None) -> Source:
@@ -167,8 +183,15 @@ def _elements(model: nn.Module) -> dict[str, int]:
     return found
 
 
-def _built(model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], mode: str) -> nn.Module:
-    """Builds a model of the changed config, with the kept part of the given one's state."""
+def built(
+    model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], mode: str, shares: bool = False
+) -> nn.Module:
+    """Builds a model of the changed config, with the kept part of the given one's state.
+
+    Args:
+      mode: "rerouted" or "silent".
+      shares: whether what is not pruned is the given model's own memory; such a model is to be evaluated only.
+    """
     from transformers.initialization import no_init_weights
 
     original: Any = model.config
@@ -181,7 +204,10 @@ def _built(model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], 
         if not ordinary:
             smaller, new = new, type(model)(copy.deepcopy(original))
             _transplant(new, smaller, source, kept, mode)
-    new.load_state_dict(_state(model, source, kept, mode), strict=True, assign=True)
+    state = _state(model, source, kept, mode)
+    new.load_state_dict(
+        state if shares else {name: one.clone() for name, one in state.items()}, strict=True, assign=True
+    )
     _finish(new, model)
     if not ordinary:
         cast(Any, new).save_pretrained = _refuse_silent if mode == "silent" else _refuse_mixed
@@ -208,13 +234,13 @@ def _transplant(
 
 
 def _state(model: nn.Module, source: Source, kept: Mapping[str, Sequence[int]], mode: str) -> dict[str, Tensor]:
-    """Copies of what stays of a model's state, under its new names."""
+    """What stays of a model's state, under its new names."""
     layers = {name: layer for layer in source.layers if layer.name in kept for name in layer.roles}
     found: dict[str, Tensor] = {}
     for name, tensor in model.state_dict().items():
         layer = layers.get(name)
         if layer is None:
-            found[name] = tensor.clone()
+            found[name] = tensor
             continue
         for key, value in _parts(source, layer, name, tensor, kept[layer.name], mode):
             found[key] = value
@@ -228,13 +254,13 @@ def _parts(
     role, rest = layer.roles[name], name.removeprefix(f"{layer.name}.")
     of_expert = rest.startswith("experts.")
     if role.kind == "shared" or (mode == "silent" and not of_expert):
-        return [(name, tensor.clone())]
+        return [(name, tensor)]
     prefix = f"{layer.name}.experts." if mode == "silent" else f"{layer.name}."
     if role.kind != "listed":
         return [(prefix + rest, part(tensor, role.axis, layer.experts, kept))]
     if role.expert not in kept:
         return []
-    return [(prefix + source.family.renumbered(rest, list(kept).index(role.expert)), tensor.clone())]
+    return [(prefix + source.family.renumbered(rest, list(kept).index(role.expert)), tensor)]
 
 
 def _finish(new: nn.Module, model: nn.Module) -> None:

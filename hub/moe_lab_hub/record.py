@@ -1,51 +1,16 @@
-"""What a pruning of a checkpoint chose and why, as a file, and what random choices would have kept instead."""
+"""What a pruning of a checkpoint chose and why, as a file."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from moe_lab import __version__
 from moe_lab_hub.checkpoint import CheckpointPlan
 from moe_lab_hub.folder import CONFIG, Folder
-from moe_lab_hub.scores import chance_of, kept_experts, scores_of, source_groups, unsure_of
-
-SEEDS = 20
-"""How many random choices the criterion's is compared with."""
-
-
-class Choice(NamedTuple):
-    """A choice of experts, summed over all layers.
-
-    Attributes:
-      common: how many of its experts the criterion keeps too.
-      score: the mean of the criterion's scores of its experts.
-    """
-
-    common: int
-    score: float
-
-
-def choice(plan: CheckpointPlan, kept: Mapping[str, Sequence[int]]) -> Choice:
-    """Returns how a choice of experts compares with the plan's."""
-    common = sum(len({*kept[name]} & {*plan.kept[name]}) for name in plan.kept)
-    paired = [name for name, scored in plan.scored.items() if not scored.alone]  # whose scores are of one kind
-    scores = np.concatenate([plan.scores[name].numpy()[list(kept[name])] for name in paired])
-    return Choice(common, float(scores.mean()))
-
-
-def random_choices(plan: CheckpointPlan, share: float) -> list[Choice]:
-    """Returns the same comparison for random choices of equally many experts, those of seeds 0 to 19."""
-    source, groups = plan.source, source_groups(plan.source, "rerouted")
-    found = []
-    for seed in range(SEEDS):
-        scores = scores_of("random", None, source, chance_of(source.layers, seed), source.layers)
-        found.append(choice(plan, {name: kept_experts(drawn.scores, share, groups) for name, drawn in scores}))
-    return found
+from moe_lab_hub.scores import source_groups, unsure_of
 
 
 def record(plan: CheckpointPlan, options: Mapping[str, Any], hashes: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:

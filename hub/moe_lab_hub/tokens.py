@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from moe_lab.core.config import require
 from moe_lab.core.saliency import Statistics
 from moe_lab_hub.families import Family
+from moe_lab_hub.scores import chance_of
 from moe_lab_hub.silent import Pairs, pairs_of
-from moe_lab_hub.survey import Layer
+from moe_lab_hub.survey import Layer, layers_of_model
 
 _TOKENS = {"input_ids", "inputs_embeds", "decoder_input_ids", "decoder_inputs_embeds"}
 _NAMES = ("received", "top1", "gates", "output")
@@ -97,6 +98,23 @@ def measured(
         rule = f"at least one token must reach {name} (those whose attention_mask is 0 do not count)"
         require(found.tokens > 0, rule, tokens=found.tokens)
     return {name: found.statistics(chance[name]) for name, found in counts.items()}
+
+
+def measured_on_disk(
+    model: nn.Module, family: Family, layers: Sequence[Layer], batches: Iterable[Mapping[str, Any]], seed: int
+) -> dict[str, Statistics]:
+    """Measures a model that was read from a checkpoint, as `measured` does.
+
+    Args:
+      layers: those of the checkpoint, whose names may differ from those in memory.
+      seed: of the random numbers.
+
+    Returns:
+      statistics by the names on disk.
+    """
+    _, inside = layers_of_model(model)
+    found = measured(model, family, inside, batches, chance_of(inside, seed))
+    return {layer.name: found[own.name] for layer, own in zip(layers, inside, strict=True)}
 
 
 def _first(pairs: Pairs) -> Tensor:
