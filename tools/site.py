@@ -44,8 +44,8 @@ from tools.reference import gallery_page, reference_pages, used_by
 
 HOWTO = Path("docs") / "howto"
 HOWTO_ORDER = (
-    "playground", "figure", "gallery", "sweep", "data", "model", "router", "criterion", "prune", "claim", "cluster",
-    "saving",
+    "playground", "figure", "gallery", "sweep", "data", "model", "router", "criterion", "prune", "compare", "claim",
+    "cluster", "saving",
 )  # fmt: skip
 PAPERS = Path("docs") / "papers"
 UNCLAIMED = "without_a_claim"

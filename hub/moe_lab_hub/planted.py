@@ -8,14 +8,16 @@ the weights of some experts, those that are planted, so that what is learned of 
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from moe_lab.core.trials import stream
+from moe_lab_hub.families import transformers
 from moe_lab_hub.survey import layers_of_model
 from moe_lab_hub.texts import Text
 
@@ -82,6 +84,34 @@ def planted_pair(model: nn.Module, experts: Sequence[int], steps: int = 150, see
     return before, trained(before, TOPICS[1:], steps, experts, seed=seed)
 
 
-def means(values: np.ndarray, texts: Sequence[Text]) -> dict[str, float]:
-    """Returns the mean of the losses of each topic's texts."""
-    return {topic: float(values[[text.topic == topic for text in texts]].mean()) for topic in TOPICS}
+def tiny_olmoe(seed: int = 0) -> Any:
+    """Returns an OLMoE with random weights: two layers, sixteen experts each, of which a token gets two."""
+    library = transformers()
+    config = library.OlmoeConfig(
+        vocab_size=SIZE,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        num_experts=16,
+        num_experts_per_tok=2,
+        max_position_embeddings=32,
+        pad_token_id=0,
+        bos_token_id=None,
+        eos_token_id=None,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return library.OlmoeForCausalLM(config).eval()
+
+
+def write(folder: Path, model: nn.Module, experts: Sequence[int], steps: int = 100, seed: int = 0) -> None:
+    """Writes models before and after, and texts of the second topic, as `moe-lab compare` reads them."""
+    for name, one in zip(("before", "after"), planted_pair(model, experts, steps, seed), strict=True):
+        one.save_pretrained(folder / name)
+    for name in ("text", "calibration"):
+        lines = [
+            json.dumps({"tokens": text.tokens, "topic": text.topic}) for text in walks(TOPICS[1:], 30, name, seed=seed)
+        ]
+        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")

@@ -143,11 +143,10 @@ def loaded(folder: Path, family: Family) -> nn.Module:
     Raises:
       RuntimeError: an expert has an effect on tokens that it does not receive.
     """
-    model: nn.Module = (
-        transformers()
-        .AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False, local_files_only=True, dtype="auto")
-        .eval()
-    )
+    library = transformers()
+    library.logging.disable_progress_bar()
+    read = library.AutoModelForCausalLM.from_pretrained
+    model: nn.Module = read(folder, trust_remote_code=False, local_files_only=True, dtype="auto").eval()
     self_check(model, family, source_of(model).layers[0])
     return model
 

@@ -1,6 +1,6 @@
 """Copies the notebooks of the course from the package to a folder where they can be edited.
 
-A copy does not answer the notebook's questions: it stores no outputs from the first `predict` on. A file that was
+A copy does not answer the notebook's questions: it stores no outputs from the first `predict` or asking Lab on. A file that was
 edited stays as it is. When the package has a newer version of it, the newer one is put beside it.
 """
 
@@ -24,7 +24,7 @@ RECORD = ".moe_lab_course.json"
 PREDICTION = "application/vnd.moe-lab.prediction+json"
 """The form of an output in which a notebook keeps what was predicted and what was seen."""
 
-_QUESTION = re.compile(r"(?<![.\w])predict\(")
+_QUESTION = re.compile(r"(?<![.\w])predict\(|\bask=True")
 _LEFT_OUT = {"setup", "badges"}
 """Tags of cells that only Colab and Binder need."""
 
@@ -89,7 +89,7 @@ def for_students(notebook: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def asks(cell: Mapping[str, Any]) -> bool:
-    """Whether a cell asks for a prediction."""
+    """Whether a cell asks for a prediction, by itself or in a Lab."""
     return cell["cell_type"] == "code" and _QUESTION.search("".join(cell["source"])) is not None
 
 

@@ -41,19 +41,13 @@ SIZES: dict[str, Any] = {
     "eos_token_id": None,
 }
 FAMILIES: dict[str, Any] = {
-    "OLMoE": lambda: transformers.OlmoeForCausalLM(transformers.OlmoeConfig(**SIZES, num_experts=EXPERTS)),
+    "OLMoE": planted.tiny_olmoe,
     "Mixtral": lambda: transformers.MixtralForCausalLM(transformers.MixtralConfig(**SIZES, num_local_experts=EXPERTS)),
     "Qwen3-MoE": lambda: transformers.Qwen3MoeForCausalLM(
         transformers.Qwen3MoeConfig(**SIZES, num_experts=EXPERTS, head_dim=8, moe_intermediate_size=32)
     ),
 }
-TEXTS = planted.walks(planted.TOPICS[1:], 24, "test")
-CALIBRATION = planted.walks(planted.TOPICS[1:], 24, "calibration")
-
-
-def written(path: Path, texts: list[Text]) -> Path:
-    path.write_text("".join(json.dumps({"tokens": text.tokens, "topic": text.topic}) + "\n" for text in texts), "utf-8")
-    return path
+TEXTS, CALIBRATION = (planted.walks(planted.TOPICS[1:], 30, name) for name in ("text", "calibration"))
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -61,21 +55,15 @@ def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """A folder with a model before and after it was fine-tuned in its planted experts, and texts."""
     folder = tmp_path_factory.mktemp(request.param)
     torch.manual_seed(0)
-    pair = planted.planted_pair(FAMILIES[request.param](), PLANTED, steps=100)
-    for name, model in zip(("before", "after"), pair, strict=True):
-        model.save_pretrained(folder / name)
-    written(folder / "text.jsonl", TEXTS)
-    written(folder / "calibration.jsonl", CALIBRATION)
+    planted.write(folder, FAMILIES[request.param](), PLANTED)
     return folder
 
 
 @pytest.fixture(scope="module")
 def olmoe(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model that has learned nothing."""
+    """A folder with a model that has learned nothing, and texts."""
     folder = tmp_path_factory.mktemp("olmoe")
-    torch.manual_seed(0)
-    FAMILIES["OLMoE"]().save_pretrained(folder / "after")
-    written(folder / "text.jsonl", TEXTS)
+    planted.write(folder, planted.tiny_olmoe(), PLANTED, steps=0)
     return folder
 
 
@@ -311,12 +299,12 @@ def test_what_cannot_be_compared_is_refused(options: list[str], said: str, olmoe
 def test_a_dry_run_tells_time_and_memory_and_writes_nothing(olmoe: Path, tmp_path: Path) -> None:
     command = ["compare", str(olmoe / "after"), "--text", str(olmoe / "text.jsonl"), "--out", str(tmp_path / "out")]
     result = CliRunner().invoke(app, [*command, "--dry-run", "--draws", "3"])
-    assert result.exit_code == 0 and "models on 24 texts: about" in result.output and "MiB" in result.output
+    assert result.exit_code == 0 and "models on 30 texts: about" in result.output and "MiB" in result.output
     assert not (tmp_path / "out").exists()
 
 
 def test_a_checkpoint_is_pruned_by_what_its_experts_do_on_texts(olmoe: Path, tmp_path: Path) -> None:
-    calibration = written(tmp_path / "calibration.jsonl", CALIBRATION)
+    calibration = olmoe / "calibration.jsonl"
     command = ["prune", str(olmoe / "after"), str(tmp_path / "out"), "--criterion", "reap"]
     refused = CliRunner().invoke(app, command)
     assert refused.exit_code != 0 and "add --calibrate FILE" in str(refused.exception)
