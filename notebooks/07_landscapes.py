@@ -135,6 +135,7 @@ plots.picture(compared)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
 # Compares your prediction with the result.
+stuck = last["stuck"].sel(loss="l2").astype(bool).to_numpy()
 along = {
     "a": float(last["gate_to_regressors"][stuck].mean()),
     "b": float(last["gate_to_gate"][stuck].mean()),

@@ -168,6 +168,7 @@ table.round(3)
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
 # Compares your prediction with the result.
+means = table[columns].mean(axis=1)
 gap = means["random patches"] - means["learned gates"]
 outcome = "b" if abs(gap) < 0.03 else "a" if gap > 0 else "c"
 prediction_random.seen(outcome, f"Accuracy changes by {gap:.2f}: gates do choose well.")

@@ -1,7 +1,7 @@
 """Copies the notebooks of the course from the package to a folder where they can be edited.
 
-A copy does not answer the notebook's questions: it stores no outputs from the first `predict` or asking Lab on. A file that was
-edited stays as it is. When the package has a newer version of it, the newer one is put beside it.
+A copy does not answer the notebook's questions: it stores no outputs from the first `predict` or asking Lab on. A file
+that was edited stays as it is. When the package has a newer version of it, the newer one is put beside it.
 """
 
 from __future__ import annotations
