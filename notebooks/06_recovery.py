@@ -59,7 +59,7 @@ from moe_lab import exercises, final
 from moe_lab.recovery import MixtureTask, transforms
 from moe_lab.recovery.gridlock import Spectral, figures, plots, train
 from moe_lab.recovery.printed import printed
-from moe_lab_widgets import GridlockLab, StuckRateLab, predict
+from moe_lab_widgets import GridlockLab, MomentBench, StuckRateLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -120,9 +120,6 @@ lab
 # Move the time slider through the power iterations, and count how many a regressor takes.
 #
 # *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders.
-#
-# Over six seeds the start from the moments of $y$ finds all regressors in 1 of 18 trials at $k=8$, that from $P_3(y)$ in
-# 16. At $k=4$ the power iterations on $y$ fail as well (panel 3), but EM repairs it, in 18 of 18.
 
 # %% [markdown]
 # ## What happened and why
@@ -133,6 +130,16 @@ lab
 # $h(x) = E[y|x] = \sum_i p_i(x)\,\langle a_i, x\rangle$, where $p_i$ is the softmax of the gates. The product rule then
 # gives products of $a$ and $w$ of every kind (eq. 3). This is the gridlock.
 #
+# ### By hand, before the algebra
+#
+# Can a polynomial of $y$ take the gates out of the moment? Here it is $y^3 + \alpha y^2 + \beta y$, for two experts with
+# regressors $a$ and $b$ at right angles to $w$. A bar is an entry of the moment, along $a$ or $w$. Turn $\alpha$ and $\beta$
+# until no bar with a $w$ is left. The menu <kbd>goal</kbd> has three tasks, and the story is the paper's own polynomial.
+
+# %%
+MomentBench(goal=1)
+
+# %% [markdown]
 # **2. A polynomial cancels the gates.** Replace $y$ by $P_3(y) = y^3 + \alpha y^2 + \beta y$. Then
 # $h(x) = \sum_i p_i(x)\, S(\langle a_i, x\rangle)$ with $S(z) = E[P_3(Y)|Z=z]$, where $Z = \langle a_i, x\rangle$ and
 # $Y$ is the label of expert $i$. The proof asks for gates that are orthogonal to all regressors. Then $p_i$ and $S$ are
@@ -257,10 +264,6 @@ plots.picture(stuck)
 # .7 to 1, which is what 6000 samples allow, and joint EM on the same samples ends near 5.
 
 # %% [markdown]
-# In longer runs with $k=8$ and 20 trials on each of four seeds, 13 to 15 trials of joint EM were stuck after 250
-# iterations and 1 to 4 had found the regressors. From the spectral start 18 to 20 had found them after 60 iterations.
-# Stuck does not mean for ever: of 13 stuck trials three got out by iteration 920.
-#
 # The table shows how many of 12 trials found all regressors, first with spectral + EM, then with joint EM. It comes
 # from `figures.stuck_rate(k=(3, 4, 5, 6, 8), samples=(2000, 4000, 6000, 12000), trials=12, seed=50)`, which takes two
 # to three minutes:
@@ -447,6 +450,10 @@ exercises.check_gates_in_gauge(gates_in_gauge)
 #
 # In figure 3 of the paper the error of joint EM stays far above that of the new method, at $k=3$ and $k=4$ with
 # $n=8000$ and $\sigma=.5$. The next cell runs three trials of each:
+#
+# In longer runs with $k=8$ and 20 trials on each of four seeds, 13 to 15 trials of joint EM were stuck after 250
+# iterations and 1 to 4 had found the regressors. From the spectral start 18 to 20 had found them after 60 iterations.
+# Stuck does not mean for ever: of 13 stuck trials three got out by iteration 920.
 
 # %%
 plots.picture(figures.figure3(trials=3, seed=SEED))

@@ -113,7 +113,19 @@ def _knob_of(name: str, field: Any) -> Knob:
     )
 
 
-class ParameterSet(BaseModel):
+_FOR_THE_LIBRARY = frozenset({*dir(BaseModel), "call_name", "is_template"})
+"""What every model has from pydantic, and what the library alone asks of its own."""
+
+
+class _ShortHelp(type(BaseModel)):  # type: ignore[misc]
+    """Leaves out of `help` and of completion what is of no use to users. It can be used all the same."""
+
+    def __dir__(cls) -> list[str]:
+        known = _FOR_THE_LIBRARY | cls.__dict__.get("__class_vars__", set())
+        return [name for name in super().__dir__() if name not in known and not name.startswith("__")]
+
+
+class ParameterSet(BaseModel, metaclass=_ShortHelp):
     """A set of parameters, some of them declared with `knob`. See `Config`, which adds what happens to wrong values."""
 
     @classmethod

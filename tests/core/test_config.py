@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pydoc
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -178,3 +179,10 @@ def test_require() -> None:
     require(True, "never said", value=1)
     with pytest.raises(ValueError, match=r"^a must be b: got a=1, b='x'$"):
         require(False, "a must be b", a=1, b="x")
+
+
+def test_help_tells_of_a_model_what_is_of_use():
+    told = pydoc.render_doc(JointMoE, renderer=pydoc.plaintext)
+    assert len(told.splitlines()) <= 60 and "model_dump" not in told and "patches_per_expert: l" in told
+    assert "replace(self" in told and "route(self" in told
+    assert JointMoE().model_dump()["experts"] == 8, "pydantic's own can be used all the same"

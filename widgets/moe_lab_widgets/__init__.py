@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from moe_lab.registry import LABS
 
 if TYPE_CHECKING:
+    from moe_lab_widgets.by_hand.moments import MomentBench
     from moe_lab_widgets.by_hand.table import RoutingTable
     from moe_lab_widgets.drawing.panel import Panel
     from moe_lab_widgets.drawing.picture import Picture
@@ -35,6 +36,7 @@ _HOMES = {
     "offer": "engine.knobs",
     "config_from": "engine.knobs",
     "Picture": "drawing.picture",
+    "MomentBench": "by_hand.moments",
     "RoutingTable": "by_hand.table",
     "predict": "prediction",
     "play": "playing",
@@ -45,6 +47,7 @@ __all__ = [
     "Goal",
     "Lab",
     "LabKnob",
+    "MomentBench",
     "Panel",
     "Picture",
     "Record",
