@@ -64,7 +64,7 @@ from moe_lab.recovery.landscape.gru import GRU
 from moe_lab.recovery.landscape.run import PAPER_TASK, L4Loss
 from moe_lab.recovery.landscape.training import descend
 from moe_lab.recovery.printed import printed
-from moe_lab_widgets import LandscapeLab, predict
+from moe_lab_widgets import ArrowBench, LandscapeLab, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -186,6 +186,15 @@ rows = {
     for trial in range(6)
 }
 pd.DataFrame(rows).T.infer_objects().round(4)
+
+# %% [markdown]
+# ### By hand, before the algebra
+#
+# $L_4$ is a loss of arrows: the rows of $A$, here in the plane of the two true regressors. Four terms add up to it. Turn and
+# stretch the two arrows until the loss is the least (<kbd>goal</kbd> 1). Then find out what a large $\delta$ does (goal 2).
+
+# %%
+ArrowBench(goal=1)
 
 # %% [markdown]
 # ### A loss without the gate

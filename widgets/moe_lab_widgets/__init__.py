@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from moe_lab.registry import LABS
 
 if TYPE_CHECKING:
+    from moe_lab_widgets.by_hand.arrows import ArrowBench
     from moe_lab_widgets.by_hand.moments import MomentBench
     from moe_lab_widgets.by_hand.table import RoutingTable
     from moe_lab_widgets.drawing.panel import Panel
@@ -36,6 +37,7 @@ _HOMES = {
     "offer": "engine.knobs",
     "config_from": "engine.knobs",
     "Picture": "drawing.picture",
+    "ArrowBench": "by_hand.arrows",
     "MomentBench": "by_hand.moments",
     "RoutingTable": "by_hand.table",
     "predict": "prediction",
@@ -44,6 +46,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "ArrowBench",
     "Goal",
     "Lab",
     "LabKnob",
