@@ -31,17 +31,17 @@ NEAR = 0.02
 """How far above the least loss a loss may be that counts as least."""
 
 KNOBS = (
-    LabKnob(name="angle_1", symbol="θ₁", meaning="angle of row 1, in degrees", default=30.0, slider=(-90.0, 180.0, 5.0),
+    LabKnob(name="angle_1", symbol="θ₁", meaning="angle of row 1 (°)", default=30.0, slider=(-90.0, 180.0, 5.0),
             main=True, effect="Turns the first row; at 0 it lies along the first regressor, at 90 along the second."),
     LabKnob(name="length_1", symbol="r₁", meaning="length of row 1", default=1.2, low=0.0, slider=(0.0, 2.0, 0.05),
             main=True, effect="Makes the first row longer."),
-    LabKnob(name="angle_2", symbol="θ₂", meaning="angle of row 2, in degrees", default=50.0, slider=(-90.0, 180.0, 5.0),
+    LabKnob(name="angle_2", symbol="θ₂", meaning="angle of row 2 (°)", default=50.0, slider=(-90.0, 180.0, 5.0),
             main=True, effect="Turns the second row."),
     LabKnob(name="length_2", symbol="r₂", meaning="length of row 2", default=1.2, low=0.0, slider=(0.0, 2.0, 0.05),
             main=True, effect="Makes the second row longer."),
-    offer(L4Loss, "mu", main=True, effect="Rewards a row that lies along one regressor more."),
-    offer(L4Loss, "penalty", main=True, slider=(0.5, 4.0, 0.5), effect="Holds the rows' lengths more firmly."),
-    offer(L4Loss, "ridge", main=True, slider=(0.0, 3.0, 0.1), effect="Draws all rows towards 0 more strongly."),
+    offer(L4Loss, "mu", main=True, symbol="μ", meaning="reward", effect="Rewards a row that lies along one regressor more."),
+    offer(L4Loss, "penalty", main=True, symbol="λ", meaning="hold on lengths", slider=(0.5, 4.0, 0.5), effect="Holds the rows' lengths more firmly."),
+    offer(L4Loss, "ridge", main=True, symbol="δ", meaning="pull towards 0", slider=(0.0, 3.0, 0.1), effect="Draws all rows towards 0 more strongly."),
 )  # fmt: skip
 
 
