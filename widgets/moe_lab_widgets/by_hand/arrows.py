@@ -39,9 +39,12 @@ KNOBS = (
             main=True, effect="Turns the second row."),
     LabKnob(name="length_2", symbol="r₂", meaning="length of row 2", default=1.2, low=0.0, slider=(0.0, 2.0, 0.05),
             main=True, effect="Makes the second row longer."),
-    offer(L4Loss, "mu", main=True, symbol="μ", meaning="reward", effect="Rewards a row that lies along one regressor more."),
-    offer(L4Loss, "penalty", main=True, symbol="λ", meaning="hold on lengths", slider=(0.5, 4.0, 0.5), effect="Holds the rows' lengths more firmly."),
-    offer(L4Loss, "ridge", main=True, symbol="δ", meaning="pull towards 0", slider=(0.0, 3.0, 0.1), effect="Draws all rows towards 0 more strongly."),
+    offer(L4Loss, "mu", main=True, symbol="μ", meaning="reward",
+          effect="Rewards a row that lies along one regressor more."),
+    offer(L4Loss, "penalty", main=True, symbol="λ", meaning="hold on lengths", slider=(0.5, 4.0, 0.5),
+          effect="Holds the rows' lengths more firmly."),
+    offer(L4Loss, "ridge", main=True, symbol="δ", meaning="pull towards 0", slider=(0.0, 3.0, 0.1),
+          effect="Draws all rows towards 0 more strongly."),
 )  # fmt: skip
 
 
