@@ -56,7 +56,7 @@ import torch
 from moe_lab import collect, exercises, final
 from moe_lab.patch_routing import CNN, DigitTask, JointMoE, PatternTask, SeparateMoE, train
 from moe_lab.patch_routing.pulls import router_pulls
-from moe_lab_widgets import RouterAlignmentLab, play, predict
+from moe_lab_widgets import PullBench, RouterAlignmentLab, play, predict
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
@@ -131,6 +131,15 @@ synthetic
 # $$f = G_1 S_1 + G_2 S_2 = \tfrac12 \cdot 2 + \tfrac12 \cdot 0 = 1.$$
 #
 # A router can change $f$ through the gates only. Which way should it turn?
+#
+# Turn it yourself. In the next cell $w$ begins between the patches, and the red arrow is what the sample asks for. Bring each
+# of the three goals about.
+
+# %%
+PullBench(goal=1)
+
+# %% [markdown]
+# The red bar is a product of three numbers:
 #
 # 1. *What would a larger gate do?* The gates sum to 1, so what patch 1 gains, patch 2 loses. What counts is how far $S_j$
 #    lies above the mean $\bar S = G_1 S_1 + G_2 S_2 = 1$: for patch 1 by $+1$, for patch 2 by $-1$.

@@ -10,6 +10,7 @@ from moe_lab.registry import LABS
 if TYPE_CHECKING:
     from moe_lab_widgets.by_hand.arrows import ArrowBench
     from moe_lab_widgets.by_hand.moments import MomentBench
+    from moe_lab_widgets.by_hand.pull import PullBench
     from moe_lab_widgets.by_hand.table import RoutingTable
     from moe_lab_widgets.drawing.panel import Panel
     from moe_lab_widgets.drawing.picture import Picture
@@ -39,6 +40,7 @@ _HOMES = {
     "Picture": "drawing.picture",
     "ArrowBench": "by_hand.arrows",
     "MomentBench": "by_hand.moments",
+    "PullBench": "by_hand.pull",
     "RoutingTable": "by_hand.table",
     "predict": "prediction",
     "play": "playing",
@@ -53,6 +55,7 @@ __all__ = [
     "MomentBench",
     "Panel",
     "Picture",
+    "PullBench",
     "Record",
     "RoutingTable",
     "Story",
