@@ -249,7 +249,8 @@ def accuracies(now: MarkRecord) -> Tensor:
 
 def more_often(now: MarkRecord) -> Tensor:
     """Returns which model is right more often at the median: 0 the mixture, 1 the CNN, 2 for about the same."""
-    return larger(*accuracies(now), SAME)
+    mixture, cnn = accuracies(now)
+    return larger(mixture, cnn, SAME)
 
 
 def seen(now: MarkRecord) -> Words:

@@ -28,11 +28,11 @@ from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import LabKnob, device_setting, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.record import Record
-from moe_lab_widgets.labs.stuck_rate_goals import GOALS, QUESTION
+from moe_lab_widgets.labs.stuck_rate_goals import EXPERTS, GOALS, QUESTION, stuck_by_experts
 from moe_lab_widgets.labs.stuck_rate_stories import EM, GRADIENT, STORIES
 
-EXPERTS, SAMPLES = (2, 3, 4, 5, 6), (250, 500, 1000, 2000)
-"""The values of k, of which those above d are left out, and of n."""
+SAMPLES = (250, 500, 1000, 2000)
+"""The columns of the maps."""
 AFTER_SPECTRAL = 40
 """Iterations of EM of everything after the spectral start, which has converged by then."""
 METHODS, SPECTRAL = {EM: "joint-em", GRADIENT: "joint-em-gradient"}, "spectral+em"
@@ -160,12 +160,6 @@ def pin_stuck(ax: Axes, pinned: Record, now: Record) -> None:
     for stuck, up in zip(both, maps.away(len(both)), strict=True):
         ax.plot(stuck[: len(rows)], rows + up, "s", label="pinned: stuck", **style)
     write(ax, 0, ax.get_ylim()[0], ["grey squares: pinned"], theme.MUTED, ha="left", size=theme.SMALL_SIZE, down=56)
-
-
-def stuck_by_experts(now: MarkRecord) -> Float[Tensor, "method k"]:
-    """Returns the share of the starts that are stuck, all computed n together; NaN where none is."""
-    count = now.last("done").sum(2)
-    return torch.where(count > 0, now.last("stuck").nan_to_num().sum(2) / count.clamp(min=1), torch.nan)
 
 
 # ---- words ----

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.engine.goal import Goal, Why, comparison
+from moe_lab_widgets.engine.goal import Goal, Sketch, Why, comparison
+
+EXPERTS = (2, 3, 4, 5, 6)
+"""The rows of the maps, of which those above d are left out."""
 
 
 def found(now: MarkRecord, experts: int, column: int) -> tuple[Tensor, Tensor]:
@@ -29,6 +33,12 @@ def of_five(now: MarkRecord) -> Words:
 def stuck(now: MarkRecord) -> Tensor:
     """Returns the largest share of random starts that are stuck in a cell."""
     return now.last("stuck")[0].nan_to_num().amax()
+
+
+def stuck_by_experts(now: MarkRecord) -> Float[Tensor, "method k"]:
+    """Returns the share of the starts that are stuck, all computed n together; NaN where none is."""
+    count = now.last("done").sum(2)
+    return torch.where(count > 0, now.last("stuck").nan_to_num().sum(2) / count.clamp(min=1), torch.nan)
 
 
 def lost(now: MarkRecord) -> Tensor:
@@ -100,4 +110,12 @@ QUESTION = comparison(
     apart=0.05,
     found=("random starts are", "spectral starts are", "both are about equally often"),
     numbers=": {:.0%} of the random ones, {:.0%} of the spectral ones",
+    sketch=Sketch(
+        2,
+        [f"random starts at k = {count}" for count in EXPERTS],
+        ["failure"] * len(EXPERTS),
+        lambda now: stuck_by_experts(now)[0],
+        near=0.1,
+        rows=EXPERTS,
+    ),
 )
