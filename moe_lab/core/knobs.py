@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
 from moe_lab.core.scalars import python_of
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(BaseModel)
 
 
 def titled(name: str, symbol: str) -> str:
@@ -117,7 +122,7 @@ _FOR_THE_LIBRARY = frozenset({*dir(BaseModel), "call_name", "is_template"})
 """What every model has from pydantic, and what the library alone asks of its own."""
 
 
-class _ShortHelp(type(BaseModel)):  # type: ignore[misc]
+class _ShortHelp(ModelMetaclass):
     """Leaves out of `help` and of completion what is of no use to users. It can be used all the same."""
 
     def __dir__(cls) -> list[str]:
