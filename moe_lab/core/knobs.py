@@ -125,8 +125,8 @@ _FOR_THE_LIBRARY = frozenset({*dir(BaseModel), "call_name", "is_template"})
 class _ShortHelp(ModelMetaclass):
     """Leaves out of `help` and of completion what is of no use to users. It can be used all the same."""
 
-    def __dir__(cls) -> list[str]:
-        known = _FOR_THE_LIBRARY | cls.__dict__.get("__class_vars__", set())
+    def __dir__(self) -> list[str]:
+        known = _FOR_THE_LIBRARY | self.__dict__.get("__class_vars__", set())
         return [name for name in super().__dir__() if name not in known and not name.startswith("__")]
 
 
