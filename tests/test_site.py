@@ -273,6 +273,18 @@ class TestBuilt:
             page = Resources(built / "papers" / f"{key}.html").text
             assert "eplicate" in page and f'href="papers/{key}.html"' in claimed
 
+    def test_a_paper_s_page_says_what_replicates_and_has_a_row_for_each_claim(self, built):
+        for key in CLAIMED:
+            page = (built / "papers" / f"{key}.html").read_text(encoding="utf-8")
+            own = [claim for claim in claims() if claim.paper == key]
+            assert page.count('<table class="claims"') == 1 and re.search(
+                r"Of \d+ claims that were measured \d+ repl", page
+            )
+            assert all(f'<tr id="{claim.id}">' in page for claim in own)
+            for address in re.findall(r'<a class="small" href="([^"]+)"', page):
+                target, name = (built / "papers" / address.partition("#")[0]).resolve(), address.partition("#")[2]
+                assert f'id="{name}"' in target.read_text(encoding="utf-8"), address
+
     def test_pages_link_the_repository_its_issues_and_the_source_of_a_function(self, built):
         page = (built / "reference" / "moe_lab.core.routing.html").read_text(encoding="utf-8")
         address = f"https://github.com/{repository(ROOT)}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from moe_lab_papers import claims
 from moe_lab_papers.check import judged_again, read
-from moe_lab_papers.digest import digests, templates
+from moe_lab_papers.digest import Digest, digests, places, templates
 from moe_lab_papers.exchange import file
 from moe_lab_papers.form import SCHEMA, File
 from moe_lab_papers.verdicts import tally
@@ -45,6 +46,37 @@ def claims_page(results: Path | None) -> str:
             misprints = parts.misprints(one.title, [(erratum, None) for erratum in one.errata])
             pages.append(f"### {one.title}\n\n{_html(misprints)}")
     return "\n\n".join(pages) + "\n"
+
+
+def paper_page(text: str, key: str, results: Path | None, documented: Collection[str]) -> str:
+    """Returns the page of a paper: its own text, how much replicates, and a row for each claim, made from the claims.
+
+    Args:
+      text: what was written about the paper, in Markdown; it begins with a heading.
+      documented: the modules that have a page of the reference.
+    """
+    rows = [] if results is None else judged_again(read(results))
+    shown, parts = [one for one in digests(claims(), rows) if one.key == key], _macros()
+    if not shown:
+        return f"{WIDE}{text}"
+
+    def link_to(function: str) -> str:
+        module, name = function.split(":")
+        return f"../reference/{module}.html#{module}.{name}" if module in documented else ""
+
+    (paper,) = shown
+    heading, _, rest = text.partition("\n\n")
+    summary = f"**{_in_short(paper)}**\n\n" if rows else ""
+    table = _html(parts.every_claim(shown, bool(rows), link_to))
+    words = _html(parts.words_of_verdicts(shown)) if rows else ""
+    return f"{WIDE}{heading}\n\n{summary}{rest.rstrip()}\n\n## Claim by claim\n\n{words}\n\n{table}\n"
+
+
+def _in_short(paper: Digest) -> str:
+    """Returns how many claims replicate and how many do not, in a sentence."""
+    differing = paper.of("differs")
+    rest = f"; {tally(differing)} ({places(differing)})" if differing else ""
+    return f"Of {len(paper.rows)} claims that were measured {len(paper.replicating)} replicate{rest}."
 
 
 def claims_data(results: Path | None) -> File:
