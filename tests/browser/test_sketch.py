@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,15 @@ Opened = Callable[..., NotebookPage]
 
 def place_of(page: NotebookPage) -> tuple[float, float, float]:
     """Where the first mark is on the screen, and where the picture begins."""
-    halo = page.page.locator(".moe-lab-sketch circle.halo").first.bounding_box()
-    picture = page.page.locator(".moe-lab-sketch").bounding_box()
-    assert halo is not None and picture is not None
+    found: list[Any] = []
+
+    def there() -> bool:  # marks are drawn anew where a level is heard
+        boxes = [page.page.locator(f".moe-lab-sketch{one}").first.bounding_box() for one in (" circle.halo", "")]
+        found[:] = [box for box in boxes if box is not None]
+        return len(found) == 2
+
+    page.until(there, "there is no mark")
+    halo, picture = found
     return halo["x"] + halo["width"] / 2, halo["y"] + halo["height"] / 2, picture["y"]
 
 
