@@ -158,6 +158,11 @@ class Asker:
             self.question.reset()
         return self.question is not None
 
+    def played(self) -> None:
+        """The run goes on."""
+        if self.question is not None:
+            self.question.played()
+
     @alone
     def drawn(self, levels: Sequence[float | None]) -> None:
         """Takes what was drawn on the picture before a run."""

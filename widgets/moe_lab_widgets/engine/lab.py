@@ -177,6 +177,7 @@ class Lab(Saving, w.VBox):
     def play(self) -> None:
         """Continues the run (from the start, when it had ended)."""
         self._wake()
+        self._asker.played()
         if self._runner.finished:
             self._runner.restart()
         self._set_playing(True)
@@ -240,9 +241,8 @@ class Lab(Saving, w.VBox):
             if self.record is not None:
                 self.output.refresh()
             with widgets_lock:
-                self.controls.close()
-                self.screen.close()
-                self.picture.close()
+                for part in (self.controls, self.screen, self.picture):
+                    part.close()
             self._presenter.record = None
 
     def __del__(self) -> None:

@@ -76,8 +76,9 @@ class Questioner:
             return
         if not self._closed and bool(now.first) and not ended:
             self._ask()
-        elif not self._closed:  # Play was pressed
-            self._close()
+        elif not self._closed:  # a later record, by Step, or the last one of a run that has been left
+            self._screen.show_sketch(None)
+            self._offer("")
         elif ended:
             self._offer(self._verdict(now))
 
@@ -102,6 +103,12 @@ class Questioner:
             return " ".join(filter(None, (told, close, f"{seen[0].upper()}{seen[1:]}.")))
         words = PREDICTED if right == self._predicted else PREDICTED_ELSE
         return words.format(seen=seen, answer=self.question.answers[self._predicted])
+
+    def played(self) -> None:
+        """The run goes on, whether or not something was predicted."""
+        if not self._closed:
+            self._drawn = []
+            self._close()
 
     def drawn(self, levels: Sequence[float | None]) -> None:
         """Takes what was drawn on the picture: a level for each mark, None for one that was not moved."""
