@@ -16,12 +16,12 @@ from IPython import get_ipython
 
 from moe_lab.drawing import theme
 from moe_lab_widgets.drawing.picture import Picture, drawing_lock, encode
-from moe_lab_widgets.drawing.sketch import places_of
 from moe_lab_widgets.engine.callbacks import heard_at_once
 from moe_lab_widgets.engine.goal import Sketch
 from moe_lab_widgets.engine.threads import on_colab
 from moe_lab_widgets.frames.flow import Flow
 from moe_lab_widgets.frames.module import module_source, tended_source
+from moe_lab_widgets.frames.sketch import places_of
 from moe_lab_widgets.frames.writer import FrameWriter, Stream, stage
 
 TEXT = f"font: var(--moe-lab-words, 15px)/1.3 sans-serif; color: {theme.INK}; background: {theme.PAPER}; "
