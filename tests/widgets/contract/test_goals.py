@@ -169,7 +169,7 @@ def test_what_is_drawn_on_the_picture_starts_the_run_and_is_judged_at_its_end(ca
     if not math.isnan(float(case.kind.declaration.question.right(last(lab)))):
         end = float(sketch.ends(last(lab))[0])
         ratio = max(end, level) / min(end, level) if sketch.log else abs(end - level)
-        close = "" if math.isnan(end) else f" {CLOSE if ratio <= sketch.near else FAR}"
+        close = "" if not math.isfinite(end) else f" {CLOSE if ratio <= sketch.near else FAR}"
         assert f"{told}{close} " in said(lab)
     lab.set(seed=lab.values["seed"] + 1)
     assert lab.screen.page.sketch == {}, "it was about other settings"

@@ -158,6 +158,7 @@ def test_a_map_is_drawn_and_told_as_in_python(tmp_path: Path) -> None:
         asked = LAB.declaration.question
         same(picture["right"], asked.right(now), about)
         same(picture["seen"], asked.seen(now), about)
+        same(picture["ends"], asked.sketch.ends(now), about)
         said.append(written(LAB.declaration.caption.words(now)))
     for part in ("Nothing has run", "A first look", "cells are done", "No l", "needs more", "right expert", ", but "):
         assert part in " ".join(said), f"seed {seed}: no map drawn says {part!r}"

@@ -151,6 +151,7 @@ def assert_same_run(lab: str, when: Mapping[str, Any], document: Any, seed: int,
         asked = kind.declaration.question
         same(one["pictures"][view]["right"], asked.right(now), "the right answer")
         same(one["pictures"][view]["seen"], asked.seen(now), "what was seen")
+        same(one["pictures"][view]["ends"], asked.sketch.ends(now), "where what is drawn should end")
         same_goals(kind, one["pictures"][view], now, f"step {record.step}, {values}")
         for place, panel in enumerate(kind.declaration.panels):
             same(one["pictures"][view]["panels"][place], list(panel.marks.draw(now)), f"{panel.title}, {record.step}")

@@ -40,7 +40,7 @@ class Sketch:
       panel, axes: along whose vertical axis they are dragged; both count from 0.
       names: what each stands for, as in "the mixture".
       styles: how each is drawn, as curves are.
-      ends: takes the last record, returns the numbers (names,); NaN where one cannot be told.
+      ends: takes the last record, returns the numbers (names,); none that is finite where one cannot be told.
       near: how far from its number a level may be that is called close; the larger by the smaller where `log`.
       rows: where each lies on the vertical axis, if they are dragged along the horizontal one.
       percent: whether levels are told in percent.
@@ -74,7 +74,7 @@ class Sketch:
     def judged(self, drawn: Sequence[float | None], now: MarkRecord) -> str:
         """Returns how many of the levels are close, in words; empty where none can be told."""
         pairs = [(one, end) for one, end in zip(drawn, self.ends(now).tolist(), strict=False) if one is not None]
-        close = [self._close(one, end) for one, end in pairs if not math.isnan(end)]
+        close = [self._close(one, end) for one, end in pairs if math.isfinite(end)]
         if not close:
             return ""
         return CLOSE if all(close) else SOME_CLOSE.format(close=sum(close), all=len(close)) if any(close) else FAR
