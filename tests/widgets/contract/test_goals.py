@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 import moe_lab_widgets
-from moe_lab.drawing.words import written
+from moe_lab.drawing.words import say, written
 from moe_lab.registry import LABS
 from moe_lab_widgets import Lab
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.on_axes import box_of
 from moe_lab_widgets.engine import progress
-from moe_lab_widgets.engine.goal import BACK, CLOSE, COMPARE, DRAW, FAR, JUST_RUN, KEEP, MOVED, REACHED, Goal
+from moe_lab_widgets.engine.goal import BACK, CLOSE, COMPARE, DRAW, FAR, JUST_RUN, KEEP, MOVED, REACHED, Goal, Question
 from moe_lab_widgets.live.pictures import goals_in_page
 from tests.helpers.effort import THOROUGH, one_in
 from tests.widgets.cases import Case
@@ -222,3 +222,9 @@ def test_a_lab_opens_with_a_goal_or_a_story_and_refuses_others() -> None:
     ):
         with pytest.raises(ValueError, match=words):
             kind(**values)
+
+
+@pytest.mark.parametrize("count", [1, 6])
+def test_a_question_with_too_few_or_too_many_answers_is_refused(count: int) -> None:
+    with pytest.raises(ValueError, match=rf"^a question must have from two to 5 answers.*: got answers={count}"):
+        Question("What?", [str(number) for number in range(count)], lambda now: 0, lambda now: say(""))

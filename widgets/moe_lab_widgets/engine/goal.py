@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from moe_lab.core.config import require
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.mark_words import larger, of_three
@@ -93,6 +94,9 @@ class Question:
       right: takes the last record, returns the number of the right answer, from 0; NaN where it cannot be told.
       seen: takes the same, returns what was seen, in words that follow "As you predicted, ".
       sketch: what may be drawn on the picture instead.
+
+    Raises:
+      ValueError: there are fewer answers than two, or more than five.
     """
 
     asks: str
@@ -100,6 +104,10 @@ class Question:
     right: Callable[[MarkRecord], Any]
     seen: Callable[[MarkRecord], Words]
     sketch: Sketch | None = None
+
+    def __post_init__(self) -> None:
+        rule = f"a question must have from two to {MOST_PREDICTIONS} answers, each a button"
+        require(2 <= len(self.answers) <= MOST_PREDICTIONS, rule, answers=len(self.answers))
 
 
 def ends_of(pair: Callable[[MarkRecord], tuple[Tensor, Tensor]]) -> Callable[[MarkRecord], Tensor]:
