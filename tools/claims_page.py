@@ -48,28 +48,33 @@ def claims_page(results: Path | None) -> str:
     return "\n\n".join(pages) + "\n"
 
 
-def paper_page(text: str, key: str, results: Path | None, documented: Collection[str]) -> str:
+def paper_page(text: str, paper: Digest | None, documented: Collection[str]) -> str:
     """Returns the page of a paper: its own text, how much replicates, and a row for each claim, made from the claims.
 
     Args:
       text: what was written about the paper, in Markdown; it begins with a heading.
+      paper: its claims, and what was measured of them; None where it has none.
       documented: the modules that have a page of the reference.
     """
-    rows = [] if results is None else judged_again(read(results))
-    shown, parts = [one for one in digests(claims(), rows) if one.key == key], _macros()
-    if not shown:
+    if paper is None:
         return f"{WIDE}{text}"
 
     def link_to(function: str) -> str:
         module, name = function.split(":")
         return f"../reference/{module}.html#{module}.{name}" if module in documented else ""
 
-    (paper,) = shown
+    parts, measured = _macros(), bool(paper.rows)
     heading, _, rest = text.partition("\n\n")
-    summary = f"**{_in_short(paper)}**\n\n" if rows else ""
-    table = _html(parts.every_claim(shown, bool(rows), link_to))
-    words = _html(parts.words_of_verdicts(shown)) if rows else ""
+    summary = f"**{_in_short(paper)}**\n\n" if measured else ""
+    words = _html(parts.words_of_verdicts([paper])) if measured else ""
+    table = _html(parts.every_claim([paper], measured, link_to))
     return f"{WIDE}{heading}\n\n{summary}{rest.rstrip()}\n\n## Claim by claim\n\n{words}\n\n{table}\n"
+
+
+def papers_judged(results: Path | None) -> dict[str, Digest]:
+    """Returns the digest of each paper and topic that has claims, with what was measured where there are results."""
+    rows = [] if results is None else judged_again(read(results))
+    return {one.key: one for one in digests(claims(), rows)}
 
 
 def _in_short(paper: Digest) -> str:

@@ -30,7 +30,7 @@ from moe_lab.registry import CLAIMED, INDEX, NOTEBOOKS, PAGES
 from moe_lab_papers.exchange import json_text
 from moe_lab_papers.form import SCHEMA, schema
 from tools.badges import badges
-from tools.claims_page import DATA, claims_data, claims_page, paper_page
+from tools.claims_page import DATA, claims_data, claims_page, paper_page, papers_judged
 from tools.guide import GUIDE
 from tools.landing import PICTURE, landing
 from tools.live_pages import live, write_pages
@@ -190,10 +190,10 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
     shutil.copyfile(root / PICTURE, folder / Path(PICTURE).name)
     pages |= {f"howto/{path.name}": path.read_text(encoding="utf-8") for path in sorted((root / HOWTO).glob("*.md"))}
     reference = reference_pages(root)
-    documented = {Path(name).name.removesuffix(".md") for name in reference}
+    judged, documented = papers_judged(results), {Path(name).name.removesuffix(".md") for name in reference}
     for name in (*CLAIMED, UNCLAIMED):
         text = (root / PAPERS / f"{name}.md").read_text(encoding="utf-8")
-        pages[f"papers/{name}.md"] = paper_page(text, name, results, documented)
+        pages[f"papers/{name}.md"] = paper_page(text, judged.get(name), documented)
     pages["papers/index.md"] = papers_page(root)
     gallery = gallery_page(root, folder / "howto" / "gallery", draw=bool(recorded.shows))
     pages |= {**reference, "howto/gallery.md": gallery}

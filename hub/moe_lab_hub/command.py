@@ -65,12 +65,8 @@ def run(
         console.print(f"Note: {note}.", soft_wrap=True)
     for name in plan.left_out:
         console.print(f"Not copied, as it may hold unpruned weights, is hidden or is a link: {name}", soft_wrap=True)
-    given = {"before": before, "calibrate": calibrate}
-    options = {
-        "folder": str(folder),
-        "out": str(out),
-        **{name: str(one) if one else None for name, one in given.items()},
-    }
+    given = {"folder": folder, "out": out, "before": before, "calibrate": calibrate}
+    options: dict[str, Any] = {name: None if path is None else str(path) for name, path in given.items()}
     write_plan(written, plan, {**options, "criterion": criterion, "share": share, "seed": seed}, console)
     told = f"The plan, with scores, experts kept and hashes of the model's files, is in {written}."
     console.print(told, soft_wrap=True)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.progress import BarColumn, Progress, TimeRemainingColumn
 from rich.table import Table
@@ -23,14 +22,16 @@ from moe_lab.core.files import writable_folder, write_whole
 from moe_lab.core.saliency import NEED_TOKENS
 from moe_lab.drawing import theme
 from moe_lab_hub import plots
-from moe_lab_hub.comparing import Comparison, Row, Settings, criteria_for, topics_of
+from moe_lab_hub.comparing import Comparison, Judged, Row, Settings, criteria_for, topics_of
 from moe_lab_hub.folder import check_checkpoint
 from moe_lab_hub.record import hashed, model_files
 from moe_lab_hub.texts import check_apart, losses_by_batch, read_texts
-from moe_lab_hub.verdicts import BETTER, ENOUGH_DRAWS, UNCLEAR, WORSE, Verdict, judged
+from moe_lab_hub.verdicts import BETTER, ENOUGH_DRAWS, UNCLEAR, WORSE
 
 RESULT, PICTURE = "compare.json", "compare.png"
 """Files that are written."""
+Found = Sequence[Row | Judged]
+"""What each row comes to; the row itself where its criterion is undefined."""
 
 
 def run(
@@ -78,10 +79,10 @@ def run(
         task = progress.add_task("", total=len(left) * len(texts))
         for done in comparison.run():
             progress.advance(task, done)
-    found = [(row, None if row.kept is None else verdict_of(comparison, row)) for row in rows]
+    found = [row if row.kept is None else comparison.judged(row) for row in rows]
     console.print(table_of(comparison, found))
-    if topics_of(comparison.texts):
-        console.print(topics_table(comparison, found))
+    if topics_of(texts):
+        console.print(topics_table(found, topics_of(texts)))
     for line in _notes(comparison, found):
         console.print(line, soft_wrap=True)
     with console.status("hashing the model's files"):
@@ -93,51 +94,40 @@ def run(
     )
 
 
-def verdict_of(comparison: Comparison, row: Row, topic: str | None = None) -> Verdict:
-    """Compares the losses of a row with those of the random choices, on all texts or on those of a topic."""
-    assert row.kept is not None
-    draws = range(comparison.settings.draws)
-    those = [number for number, one in enumerate(comparison.texts) if topic is None or one.topic == topic]
-    chance = np.stack([comparison.losses(row.way, comparison.chance(row, draw)) for draw in draws])
-    return judged(comparison.losses(row.way, row.kept)[those], chance[:, those], comparison.settings.seed)
-
-
-def table_of(comparison: Comparison, found: Sequence[tuple[Row, Verdict | None]]) -> Table:
+def table_of(comparison: Comparison, found: Found) -> Table:
     """Returns one row for each criterion, share and way, with its loss, that of chance, and the verdict."""
     title = f"{comparison.source.family.name}: mean loss of {len(comparison.texts)} texts, in nats a token"
     table = Table(title=title, box=SIMPLE_HEAD, pad_edge=False)
     for title, side in (("removed by", "left"), ("loss", "right"), ("minus chance", "right"), ("than chance", "left")):
         table.add_column(title, justify=side, overflow="fold")  # type: ignore[arg-type]
     table.add_row("nothing", f"{comparison.losses().mean():.4f}")
-    for row, verdict in found:
-        if verdict is None or row.kept is None:
-            table.add_row(_name(row), "", "", "undefined")
+    for one in found:
+        if isinstance(one, Row):
+            table.add_row(_name(one), "", "", "undefined")
             continue
-        loss, words = f"{comparison.losses(row.way, row.kept).mean():.4f}", verdict.words
+        verdict = one.verdict
         apart = f"{verdict.difference:+.3f} ({verdict.low:+.3f}, {verdict.high:+.3f})"
-        table.add_row(_name(row), loss, apart, words.removesuffix(" than chance").removesuffix(" from chance"))
+        words = verdict.words.removesuffix(" than chance").removesuffix(" from chance")
+        table.add_row(_name(one.row), f"{one.losses.mean():.4f}", apart, words)
     return table
 
 
-def topics_table(comparison: Comparison, found: Sequence[tuple[Row, Verdict | None]]) -> Table:
+def topics_table(found: Found, topics: Sequence[str]) -> Table:
     """Returns the losses minus chance on the texts of each topic."""
-    topics = topics_of(comparison.texts)
     table = Table(title="minus chance, by topic", box=SIMPLE_HEAD)
     table.add_column("removed by")
     for topic in topics:
         table.add_column(topic, justify="right", overflow="fold")
-    for row, verdict in found:
-        if verdict is not None:
-            each = [verdict_of(comparison, row, topic) for topic in topics]
+    for one in found:
+        if isinstance(one, Judged):
+            each = [one.topics[topic] for topic in topics]
             marks = {BETTER: " *", WORSE: " *", UNCLEAR: "  "}
-            table.add_row(_name(row), *(f"{one.difference:+.4f}{marks[one.words]}" for one in each))
+            table.add_row(_name(one.row), *(f"{own.difference:+.4f}{marks[own.words]}" for own in each))
     return table
 
 
 def _name(row: Row) -> str:
-    """What a row is called."""
-    share = "" if math.isnan(row.share) else f" {row.share:g}"
-    return f"{row.criterion}{share}{'' if row.way == 'removed' else f', {row.way}'}"
+    return plots.row_name(row.criterion, None if math.isnan(row.share) else row.share, row.way)
 
 
 def _plan_of_work(comparison: Comparison, left: int) -> str:
@@ -155,7 +145,7 @@ def _plan_of_work(comparison: Comparison, left: int) -> str:
     )
 
 
-def _notes(comparison: Comparison, found: Sequence[tuple[Row, Verdict | None]]) -> list[str]:
+def _notes(comparison: Comparison, found: Found) -> list[str]:
     """Says what the columns are, and how many texts would tell apart what is not."""
     settings = comparison.settings
     lines = [
@@ -168,9 +158,9 @@ def _notes(comparison: Comparison, found: Sequence[tuple[Row, Verdict | None]]) 
         )
     if topics_of(comparison.texts):
         lines.append("By topic, a star marks what is told apart from chance.")
-    for row, verdict in found:
-        if verdict is not None and verdict.enough:
-            lines.append(f"{_name(row)}: about {verdict.enough:,} texts would tell the same difference apart.")
+    for one in found:
+        if isinstance(one, Judged) and one.verdict.enough:
+            lines.append(f"{_name(one.row)}: about {one.verdict.enough:,} texts would tell the same difference apart.")
     return lines
 
 
@@ -185,11 +175,9 @@ def picture_of(content: dict[str, Any]) -> bytes:
     return file.getvalue()
 
 
-def record(
-    comparison: Comparison, found: Sequence[tuple[Row, Verdict | None]], options: dict[str, Any]
-) -> dict[str, Any]:
+def record(comparison: Comparison, found: Found, options: dict[str, Any]) -> dict[str, Any]:
     """Returns what was found as plain values, with the hashes of all files that were read and the command."""
-    settings, topics = comparison.settings, topics_of(comparison.texts)
+    settings = comparison.settings
     files: dict[str, Any] = {}
     for name, home in (("model", settings.model), ("before", settings.before)):
         if home is not None:
@@ -197,23 +185,6 @@ def record(
     for name, path in (("text", options["text"]), ("calibrate", options["calibrate"]), ("plan", settings.plan)):
         if path is not None:
             files[name] = next(digest for _, digest in hashed([path]))
-    rows = []
-    for row, verdict in found:
-        about: dict[str, Any] = {"criterion": row.criterion, "share": None if math.isnan(row.share) else row.share,
-                                 "way": row.way}  # fmt: skip
-        if row.kept is None or verdict is None:
-            rows.append({**about, "undefined": row.undefined})
-            continue
-        by_topic = {topic: vars(verdict_of(comparison, row, topic)) for topic in topics}
-        draws = [comparison.losses(row.way, comparison.chance(row, draw)) for draw in range(settings.draws)]
-        rows.append({
-            **about,
-            "kept": {name: list(one) for name, one in row.kept.items()},
-            "losses": comparison.losses(row.way, row.kept).tolist(),
-            "chance": [float(one.mean()) for one in draws],
-            **vars(verdict),
-            **({"topics": by_topic} if topics else {}),
-        })  # fmt: skip
     return {
         "moe_lab": __version__,
         "family": comparison.source.family.name,
@@ -223,7 +194,25 @@ def record(
         "files": files,
         "topics": [text.topic for text in comparison.texts],
         "whole": comparison.losses().tolist(),
-        "rows": rows,
+        "rows": [_row(one) for one in found],
+    }
+
+
+def _row(one: Row | Judged) -> dict[str, Any]:
+    """Returns a row as plain values."""
+    row = one if isinstance(one, Row) else one.row
+    share = None if math.isnan(row.share) else row.share
+    about: dict[str, Any] = {"criterion": row.criterion, "share": share, "way": row.way}
+    if isinstance(one, Row) or row.kept is None:
+        return {**about, "undefined": row.undefined}
+    by_topic = {topic: vars(verdict) for topic, verdict in one.topics.items()}
+    return {
+        **about,
+        "kept": {name: list(kept) for name, kept in row.kept.items()},
+        "losses": one.losses.tolist(),
+        "chance": one.chance.mean(1).tolist(),
+        **vars(one.verdict),
+        **({"topics": by_topic} if by_topic else {}),
     }
 
 

@@ -30,9 +30,10 @@ from moe_lab_hub.scores import (
     scores_of,
     source_groups,
 )
-from moe_lab_hub.survey import check_finite, top_of
+from moe_lab_hub.survey import check_finite
 from moe_lab_hub.texts import Text, batches_of, check_tokens, losses_by_batch
 from moe_lab_hub.tokens import measured_on_disk
+from moe_lab_hub.verdicts import Verdict, judged
 
 CHANCE, PLAN = "random", "plan"
 WAYS: Mapping[str, str] = {"removed": "rerouted", "silent": "silent"}
@@ -56,6 +57,25 @@ class Row:
     way: str
     kept: Kept | None
     undefined: str = ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a row comes to.
+
+    Attributes:
+      row: the choice of experts.
+      losses: (N,) of the texts, with its choice.
+      chance: (R, N) with the random choices.
+      verdict: on all texts.
+      topics: the verdicts on the texts of each topic; none where there is one topic.
+    """
+
+    row: Row
+    losses: Float[np.ndarray, " N"]
+    chance: Float[np.ndarray, "R N"]
+    verdict: Verdict
+    topics: Mapping[str, Verdict]
 
 
 @dataclass(frozen=True)
@@ -117,7 +137,8 @@ class Comparison:
     def __init__(self, settings: Settings, texts: Sequence[Text], calibration: Sequence[Text], folder: Path) -> None:
         self.settings, self.texts, self.calibration = settings, texts, calibration
         self.parts = folder / "parts"
-        self.source = source_of_folder(Folder(settings.model))
+        self._folder = Folder(settings.model)
+        self.source = source_of_folder(self._folder)
         layers = self.source.layers
         self._groups = {way: source_groups(self.source, mode) for way, mode in WAYS.items()}
         for share in settings.shares:
@@ -128,8 +149,7 @@ class Comparison:
         self.plan = None if settings.plan is None else read_plan(settings.plan, layers)
         if self.plan is not None and "removed" in settings.ways:
             assert settings.plan is not None
-            check_plan(self.plan, layers, self._groups["removed"], top_of(self.source.family, self.source.config),
-                       settings.plan)  # fmt: skip
+            check_plan(self.plan, self.source, self._groups["removed"], settings.plan)
 
     @cached_property
     def model(self) -> nn.Module:
@@ -139,7 +159,7 @@ class Comparison:
     @cached_property
     def bytes(self) -> tuple[int, int]:
         """The bytes of the whole model's numbers, and of the experts of the largest pruned one, which lie beside it."""
-        entries = {name: entry.end - entry.begin for name, entry in self.source.tensors.entries.items()}  # type: ignore[attr-defined]
+        entries = {name: entry.end - entry.begin for name, entry in self._folder.entries.items()}
         of_layers = sum(entries[name] for layer in self.source.layers for name in layer.roles if name in entries)
         return sum(entries.values()), int(of_layers * (1 - min(self.settings.shares)))
 
@@ -176,6 +196,7 @@ class Comparison:
         assert row.kept is not None
         return kept_by_chance(self.source.layers, row.kept, self._groups[row.way], draw, self.settings.seed)
 
+    @cached_property
     def needed(self) -> list[tuple[str, Kept]]:
         """Returns the way and the experts of every pruned model that is evaluated, each once."""
         found: dict[str, tuple[str, Kept]] = {}
@@ -187,7 +208,7 @@ class Comparison:
 
     def left(self) -> list[tuple[str, Kept | None]]:
         """Returns the models that are still to be evaluated, the whole one first."""
-        every: list[tuple[str, Kept | None]] = [("whole", None), *self.needed()]
+        every: list[tuple[str, Kept | None]] = [("whole", None), *self.needed]
         return [one for one in every if not self._path(*one).exists()]
 
     def run(self) -> Iterator[int]:
@@ -206,6 +227,18 @@ class Comparison:
     def losses(self, way: str = "whole", kept: Kept | None = None) -> Float[np.ndarray, " N"]:
         """Returns the losses of the texts that are stored of a model."""
         return np.array(json.loads(self._path(way, kept).read_text("utf-8")))
+
+    def judged(self, row: Row) -> Judged:
+        """Compares the stored losses of a row, whose criterion is defined, with those of the random choices."""
+        assert row.kept is not None
+        own = self.losses(row.way, row.kept)
+        draws = range(self.settings.draws)
+        chance = np.stack([self.losses(row.way, self.chance(row, draw)) for draw in draws])
+        of_topic = np.array([text.topic for text in self.texts])
+        topics = {one: of_topic == one for one in topics_of(self.texts)}
+        seed = self.settings.seed
+        by_topic = {one: judged(own[those], chance[:, those], seed) for one, those in topics.items()}
+        return Judged(row, own, chance, judged(own, chance, seed), by_topic)
 
     def _pruned(self, way: str, kept: Kept) -> nn.Module:
         inside = source_of(self.model)

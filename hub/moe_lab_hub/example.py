@@ -8,7 +8,7 @@ what pruning forgets, not what training generalises to.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,15 +83,25 @@ def taught(model: nn.Module, *rules: str, steps: int, learning_rate: float = 3e-
     """Returns a copy of a model after some steps of Adam on batches of 64 questions of some rules; all weights move."""
     model = copy.deepcopy(model).train()
     asked, answers = questions(*rules)
-    optimizer = torch.optim.Adam(model.parameters(), lr=learning_rate)
-    for step in range(steps):
+
+    def loss(step: int) -> Tensor:
         drawn = torch.as_tensor(stream(seed, step, "hub/example").integers(len(asked), size=_BATCH))
         logits = model(input_ids=asked[drawn], use_cache=False).logits[:, -1]
-        loss = nn.functional.cross_entropy(logits, answers[drawn])
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        return nn.functional.cross_entropy(logits, answers[drawn])
+
+    descend(model.parameters(), loss, steps, learning_rate)
     return model.eval()
+
+
+def descend(
+    parameters: Iterable[nn.Parameter], loss: Callable[[int], Tensor], steps: int, learning_rate: float
+) -> None:
+    """Moves parameters by some steps of Adam down a loss, which is a function of the step."""
+    optimizer = torch.optim.Adam(parameters, lr=learning_rate)
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss(step).backward()
+        optimizer.step()
 
 
 def accuracy(model: nn.Module, rule: str) -> float:

@@ -10,10 +10,12 @@ from typing import Any
 
 import torch
 import yaml
+from torch import Tensor
 
 from moe_lab.core.errors import InputError, MissingFileError
 from moe_lab.core.sentences import brief
 from moe_lab.core.trials import stream
+from moe_lab_hub.scores import Source, check_left
 from moe_lab_hub.survey import Layer
 
 Kept = Mapping[str, tuple[int, ...]]
@@ -30,10 +32,8 @@ def kept_by_chance(layers: Sequence[Layer], like: Kept, groups: int, draw: int, 
     """
     found = {}
     for number, layer in enumerate(layers):
-        size = layer.experts // groups
-        order = torch.as_tensor(stream(seed, draw, f"hub/chance/{number}").random(layer.experts)).view(groups, size)
-        counts = torch.bincount(torch.tensor(like[layer.name]) // size, minlength=groups)
-        stays = order.argsort(1).argsort(1) < counts[:, None]
+        order = torch.as_tensor(stream(seed, draw, f"hub/chance/{number}").random(layer.experts)).view(groups, -1)
+        stays = order.argsort(1).argsort(1) < _by_group(like[layer.name], layer, groups)[:, None]
         found[layer.name] = tuple(stays.flatten().nonzero()[:, 0].tolist())
     return found
 
@@ -73,24 +73,27 @@ def read_plan(path: Path, layers: Sequence[Layer]) -> Kept:
     return found
 
 
-def check_plan(kept: Kept, layers: Sequence[Layer], groups: int, top: int, path: Path) -> None:
+def check_plan(kept: Kept, source: Source, groups: int, path: Path) -> None:
     """Checks that a model from which all other experts are removed can be built.
 
     Raises:
-      ValueError: layers keep different numbers, or fewer than a token is sent to, or unequal numbers of each group.
+      ValueError: layers or groups keep different numbers, or fewer than a token is sent to.
     """
-    counts = {len(one) for one in kept.values()}
+    each = {layer.name: _by_group(kept[layer.name], layer, groups).tolist() for layer in source.layers}
+    for name, own in each.items():
+        rule = f"a plan must keep as many experts in each of the {groups} groups"
+        if len(set(own)) > 1:
+            raise InputError(f"{rule}: got {own} in {name} of {path}")
+    counts = {own[0] for own in each.values()}
     if len(counts) > 1:
         raise InputError(f"a plan must keep as many experts in each layer, or be silent alone (--ways silent): "
-                         f"got {min(counts)} to {max(counts)} in {path}")  # fmt: skip
-    if min(counts) < top:
-        rule = f"as many experts must be kept as a token is sent to (top-k = {top})"
-        raise InputError(f"{rule}: got {min(counts)} in {path}")
-    for layer in layers:
-        own = torch.bincount(torch.tensor(kept[layer.name]) // (layer.experts // groups), minlength=groups).tolist()
-        if len(set(own)) > 1:
-            rule = f"a plan must keep as many experts in each of the {groups} groups"
-            raise InputError(f"{rule}: got {own} in {layer.name} of {path}")
+                         f"got {groups * min(counts)} to {groups * max(counts)} in {path}")  # fmt: skip
+    check_left(source, min(counts), groups, plan=str(path))
+
+
+def _by_group(kept: Sequence[int], layer: Layer, groups: int) -> Tensor:
+    """Counts the experts that stay in each group of a layer."""
+    return torch.bincount(torch.tensor(kept) // (layer.experts // groups), minlength=groups)
 
 
 def _content(path: Path) -> Any:

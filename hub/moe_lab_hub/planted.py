@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from moe_lab.core.trials import stream
+from moe_lab_hub.example import descend
 from moe_lab_hub.families import transformers
 from moe_lab_hub.survey import layers_of_model
 from moe_lab_hub.texts import Text
@@ -51,31 +52,30 @@ def trained(
       planted: the experts of each layer that move, and nothing else; all of the model where None.
     """
     model = copy.deepcopy(model).train()
-    _, layers = layers_of_model(model)
-    masks: dict[str, Tensor | None] = {}
-    for name, parameter in model.named_parameters():
-        roles = [layer.roles[name] for layer in layers if name in layer.roles]
-        if planted is None:
-            masks[name] = None
-        elif roles and roles[0].kind != "shared" and parameter.shape[roles[0].axis] == layers[0].experts:
-            shape = [1] * parameter.ndim
-            shape[roles[0].axis] = layers[0].experts
-            masks[name] = torch.zeros(layers[0].experts).index_fill(0, torch.tensor(planted), 1).view(shape)
-    own = {name: parameter for name, parameter in model.named_parameters() if name in masks}
-    optimizer = torch.optim.Adam(own.values(), lr=3e-3 if planted is None else 1e-2)
-    for step in range(steps):
+    own = model.parameters() if planted is None else _planted_in(model, planted)
+
+    def loss(step: int) -> Tensor:
         some = walks(topics, _BATCH, f"training {','.join(topics)} {step}", seed=seed)
         ids = torch.tensor([text.tokens for text in some])
         logits = model(input_ids=ids, use_cache=False).logits[:, :-1]
-        loss = nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:])
-        optimizer.zero_grad()
-        loss.backward()
-        for name, parameter in own.items():
-            mask = masks[name]
-            if mask is not None and parameter.grad is not None:
-                parameter.grad *= mask
-        optimizer.step()
+        return nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:])
+
+    descend(own, loss, steps, 3e-3 if planted is None else 1e-2)
     return model.eval()
+
+
+def _planted_in(model: nn.Module, experts: Sequence[int]) -> list[nn.Parameter]:
+    """Returns the parameters with an entry for each expert, and lets no gradient reach the entries of other experts."""
+    _, layers = layers_of_model(model)
+    roles = {name: role for layer in layers for name, role in layer.roles.items() if role.kind != "shared"}
+    count, found = layers[0].experts, []
+    for name, parameter in model.named_parameters():
+        if name in roles and parameter.shape[roles[name].axis] == count:
+            shape = [count if axis == roles[name].axis else 1 for axis in range(parameter.ndim)]
+            mask = torch.zeros(count).index_fill(0, torch.tensor(experts), 1).view(shape)
+            parameter.register_hook(lambda gradient, mask=mask: gradient * mask)
+            found.append(parameter)
+    return found
 
 
 def planted_pair(model: nn.Module, experts: Sequence[int], steps: int = 150, seed: int = 0) -> tuple[Any, Any]:

@@ -104,8 +104,11 @@ def against_chance(content: Mapping[str, Any], axes: Axes) -> None:
         fill = theme.INK if told else theme.PAPER
         axes.plot(row["difference"], y - 0.12, "D", color=theme.INK, markerfacecolor=fill, markersize=6)
     axes.axvline(0, color=theme.INK, linewidth=0.8, zorder=0)
-    names = [" ".join(filter(None, (row["criterion"], "" if row["share"] is None else f"{row['share']:g}",
-                                    row["way"] if row["way"] != "removed" else ""))) for row in rows]  # fmt: skip
-    axes.set_yticks(range(len(rows)), names[::-1])
+    axes.set_yticks(range(len(rows)), [row_name(row["criterion"], row["share"], row["way"]) for row in rows[::-1]])
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.set_xlabel("loss minus that of random choices (nats a token); left is better")
+
+
+def row_name(criterion: str, share: float | None, way: str) -> str:
+    """Returns what a row of a comparison is called: its criterion, its share if it has one, and an unusual way."""
+    return f"{criterion}{'' if share is None else f' {share:g}'}{'' if way == 'removed' else f', {way}'}"

@@ -273,16 +273,28 @@ def check_count(source: Source, share: float, groups: int) -> None:
     Raises:
       ValueError: the share is wrong, or too few experts would be left.
     """
+    size = source.layers[0].experts // groups
+    check_left(source, size - saliency.pruned_count(share, size), groups, share=share)
+
+
+def check_left(source: Source, own: int, groups: int, **about: Any) -> None:
+    """Checks that a token finds as many experts as it is sent to where so many of each group stay.
+
+    Args:
+      about: what a message shows besides.
+
+    Raises:
+      ValueError: too few experts would be left.
+    """
     experts, top = source.layers[0].experts, top_of(source.family, source.config)
-    own = experts // groups - saliency.pruned_count(share, experts // groups)
     rule = f"as many experts must be kept as a token is sent to (top-k = {top})"
-    require(own * groups >= top, rule, kept=own * groups, experts=experts, share=share)
+    require(own * groups >= top, rule, kept=own * groups, experts=experts, **about)
     if groups > 1:
         rule = f"{source.family.name} must keep at least {source.family.least} experts in each of its {groups} groups"
-        require(own >= source.family.least, rule, kept=own, share=share)
+        require(own >= source.family.least, rule, kept=own, **about)
         chosen = int(read_field(source.config, source.family.group_top))
         rule = f"the {chosen} groups that a token chooses must keep as many experts as it is sent to (top-k = {top})"
-        require(own * chosen >= top, rule, kept=own * chosen, share=share)
+        require(own * chosen >= top, rule, kept=own * chosen, **about)
 
 
 def source_groups(source: Source, mode: str) -> int:

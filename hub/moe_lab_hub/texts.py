@@ -127,13 +127,8 @@ def batches_of(texts: Sequence[Text], size: int = BATCH) -> Iterator[dict[str, T
         yield {"input_ids": ids, "attention_mask": mask}
 
 
-def losses_of(model: nn.Module, texts: Sequence[Text]) -> Float[np.ndarray, " N"]:
-    """Returns the mean cross-entropy of each text's tokens but the first, in nats."""
-    return np.concatenate([*losses_by_batch(model, texts)])
-
-
 def losses_by_batch(model: nn.Module, texts: Sequence[Text]) -> Iterator[Float[np.ndarray, " b"]]:
-    """Yields the losses of `losses_of`, batch by batch."""
+    """Yields the mean cross-entropy of each text's tokens but the first, in nats, batch by batch."""
     device = next(model.parameters()).device
     for batch in batches_of(texts):
         with torch.no_grad():

@@ -23,7 +23,7 @@ from moe_lab_hub.comparing import Comparison, Settings
 from moe_lab_hub.folder import Folder, source_of_folder
 from moe_lab_hub.plans import kept_by_chance, read_plan
 from moe_lab_hub.prune import loaded
-from moe_lab_hub.texts import Text, batches_of, losses_of, read_texts
+from moe_lab_hub.texts import Text, batches_of, losses_by_batch, read_texts
 from moe_lab_hub.verdicts import BETTER, UNCLEAR, WORSE, judged
 
 EXPERTS, PLANTED = 16, (2, 5, 11)
@@ -65,6 +65,10 @@ def olmoe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("olmoe")
     planted.write(folder, planted.tiny_olmoe(), PLANTED, steps=0)
     return folder
+
+
+def losses_of(model: nn.Module, texts: list[Text]) -> Any:
+    return np.concatenate([*losses_by_batch(model, texts)])
 
 
 def finished(settings: Settings, out: Path, calibration: list[Text] = CALIBRATION) -> Comparison:
@@ -135,10 +139,10 @@ def test_a_comparison_that_was_stopped_goes_on_and_comes_to_the_same(olmoe: Path
         next(runs)
     runs.close()  # type: ignore[attr-defined]
     later = Comparison(settings, TEXTS, [], tmp_path / "stopped")
-    assert 0 < len(later.left()) < len(whole.needed()) + 1
+    assert 0 < len(later.left()) < len(whole.needed) + 1
     for _ in later.run():
         pass
-    for way, kept in [("whole", None), *whole.needed()]:
+    for way, kept in [("whole", None), *whole.needed]:
         np.testing.assert_array_equal(later.losses(way, kept), whole.losses(way, kept))
     other = Comparison(replace(settings, seed=1), TEXTS, [], tmp_path / "stopped")
     assert len(other.left()) == 3, "other random choices; the whole model and the criterion's are known"
@@ -252,6 +256,27 @@ def test_plans_that_are_not_understood_are_refused(content: str, said: str, olmo
     path.write_text(content, "utf-8")
     with pytest.raises(InputError, match=said):
         read_plan(path, source_of_folder(Folder(olmoe / "after")).layers)
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ([[0, 1, 2], [4, 5]], "as many experts in each layer, or be silent alone .*: got 2 to 3 in "),
+        (
+            [[0], [5]],
+            r"as many experts must be kept as a token is sent to \(top-k = 2\): got kept=1, experts=16, plan=",
+        ),
+    ],
+)
+def test_a_plan_from_which_no_model_can_be_built_is_silent_or_refused(
+    kept: list[list[int]], said: str, olmoe: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    path.write_text(json.dumps({"kept": kept}), "utf-8")
+    with pytest.raises(ValueError, match=said):
+        Comparison(Settings(olmoe / "after", plan=path), TEXTS, [], tmp_path)
+    silent = Comparison(Settings(olmoe / "after", plan=path, ways=("silent",)), TEXTS, [], tmp_path)
+    assert [list(one) for one in (silent.plan or {}).values()] == kept
 
 
 @pytest.mark.parametrize(
