@@ -1,4 +1,4 @@
-"""The bars of the bench are what a simulation measures, and its goals are reached by the equations' solutions."""
+"""The bars of the bench are what a simulation measures, and vanish at the equations' solutions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from moe_lab.core.trials import stream
 from moe_lab.recovery.transforms import transforms
 from moe_lab_widgets import MomentBench
-from moe_lab_widgets.by_hand.moments import BARS, GATE, GOALS, GONE, LEAD, STORIES, moments, with_w
+from moe_lab_widgets.by_hand.moments import BARS, GATE, GONE, LEAD, STORIES, moments, with_w
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 
 DEFAULTS = {knob.name: knob.default for knob in MomentBench.knobs}
@@ -39,20 +39,6 @@ def test_the_solution_of_the_equations_leaves_the_regressors_alone(activation: s
     beta, alpha, _ = transforms(activation, sigma).p3.coefficients
     *entries, _ = moments(alpha, beta, sigma, activation, 1000)["bars"]
     assert abs(entries[0]) > 0.05 and max(map(abs, entries[1:])) < 1e-9
-
-
-@pytest.mark.parametrize("number", range(len(GOALS)))
-def test_a_goal_is_refused_at_its_start_reached_by_its_solution_and_its_reason_is_so(number: int) -> None:
-    goal = GOALS[number]
-    lab = MomentBench(goal=number + 1)
-    lab.wait()
-    start = MarkRecord(lab.record)
-    assert not bool(goal.reached(start))
-    lab.set(**goal.solved_by)
-    lab.wait()
-    end = MarkRecord(lab.record)
-    assert bool(goal.reached(end)) and bool(goal.why.measured(start, end))
-    lab.close()
 
 
 def test_the_printed_polynomial_leaves_a_bar_standing_and_the_caption_says_so() -> None:

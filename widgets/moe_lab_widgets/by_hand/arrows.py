@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 from matplotlib.axes import Axes
-from numpy.typing import NDArray
 from torch import Tensor
 
 from moe_lab.drawing import theme
 from moe_lab.drawing.words import say
+from moe_lab.recovery.data import Parameters
 from moe_lab.recovery.landscape import L4Loss
+from moe_lab.recovery.landscape.losses import Weights, minimiser
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.on_axes import write
 from moe_lab_widgets.drawing.panel import Panel
@@ -25,6 +26,9 @@ from moe_lab_widgets.engine.record import Record
 TERMS = ("overlap", "reward", "λ term", "δ term")
 SHARE = 0.5
 """E[p_m]: two experts with equal shares."""
+_AXES = torch.eye(3, dtype=torch.float64)
+TRUTH = Parameters(_AXES[None, :2], torch.stack((_AXES[2], torch.zeros_like(_AXES[2])))[None])
+"""Two orthonormal regressors, and a gate at a right angle to both."""
 REACH = (-1.5, 5.0)
 """The heights between which terms are drawn."""
 NEAR = 0.02
@@ -48,7 +52,7 @@ KNOBS = (
 )  # fmt: skip
 
 
-def terms(rows: Tensor, mu: Tensor | float, penalty: Tensor | float, ridge: Tensor | float) -> Tensor:
+def terms(rows: Tensor, weights: Weights) -> Tensor:
     """Computes the four terms of eq. 8 whose sum is the loss.
 
     Args:
@@ -59,9 +63,9 @@ def terms(rows: Tensor, mu: Tensor | float, penalty: Tensor | float, ridge: Tens
     """
     squares = rows**2  # (..., row, regressor)
     overlap = 2 * SHARE * squares.prod(-2).sum(-1)
-    reward = -SHARE * (squares**2).sum((-1, -2)) * mu
-    length = ((SHARE * squares.sum(-1) - 1) ** 2).sum(-1) * penalty
-    return torch.stack((overlap, reward, length, squares.sum((-1, -2)) / 2 * ridge), -1)
+    reward = -SHARE * (squares**2).sum((-1, -2)) * weights.mu
+    length = ((SHARE * squares.sum(-1) - 1) ** 2).sum(-1) * weights.penalty
+    return torch.stack((overlap, reward, length, squares.sum((-1, -2)) / 2 * weights.ridge), -1)
 
 
 def rows_at(angles: Tensor, lengths: Tensor) -> Tensor:
@@ -70,12 +74,16 @@ def rows_at(angles: Tensor, lengths: Tensor) -> Tensor:
     return torch.stack((turned.cos(), turned.sin()), -1) * lengths[..., None]
 
 
-def least(mu: float, penalty: float, ridge: float) -> tuple[float, float]:
-    """Returns the least loss, and the length of the rows there, from a grid of lengths of rows along the regressors."""
-    lengths = torch.linspace(0, 3, 601, dtype=torch.float64)
-    rows = torch.diag_embed(lengths[:, None].expand(-1, 2))
-    values = terms(rows, mu, penalty, ridge).sum(-1)
-    return float(values.min()), float(lengths[values.argmin()])
+def least(weights: Weights) -> tuple[float, float]:
+    """Returns the least loss, and the length of the rows there.
+
+    Raises:
+      ValueError: mu is so large that there is no least loss.
+    """
+    rows = torch.zeros(2, 2, dtype=torch.float64)
+    if 4 * SHARE * weights.penalty > weights.ridge:  # else A = 0 is the minimum
+        rows = torch.as_tensor(minimiser(TRUTH, weights))[0, :, :2]
+    return float(terms(rows, weights).sum()), float(rows[0, 0])
 
 
 def train(
@@ -90,8 +98,9 @@ def train(
 ) -> Iterator[dict[str, Any]]:
     """Yields the one record of a setting; nothing is trained, and nothing is drawn at random."""
     rows = rows_at(torch.tensor([angle_1, angle_2], dtype=torch.float64), torch.tensor([length_1, length_2]).double())
-    lowest, length = least(mu, penalty, ridge)
-    yield {"step": 0, "rows": rows.numpy(), "terms": terms(rows, mu, penalty, ridge).numpy(), "least": lowest,
+    weights = Weights(mu, penalty, ridge)
+    lowest, length = least(weights)
+    yield {"step": 0, "rows": rows.numpy(), "terms": terms(rows, weights).numpy(), "least": lowest,
            "length": length}  # fmt: skip
 
 
@@ -150,11 +159,8 @@ def caption(now: Record) -> str:
     return f"The loss is {loss:.2f}, the least is {lowest:.2f} (red). The {greatest} adds most."
 
 
-def _solution(values: Mapping[str, float]) -> NDArray[np.float64]:
-    return np.round(20 * np.array([least(**values)[1]])) / 20
-
-
-DEFAULTS = {"mu": L4Loss().mu, "penalty": L4Loss().penalty, "ridge": L4Loss().ridge}
+LENGTH = round(20 * least(L4Loss().weights)[1]) / 20
+"""Of the best rows at the default weights, as the sliders can stand."""
 GOALS = (
     Goal(
         "Bring the loss down to the least one.",
@@ -162,7 +168,7 @@ GOALS = (
         so_far=lambda now: say("It is {:.2f} above it.", above(now)),
         keeps=("mu", "penalty", "ridge"),
         solved_by={
-            "angle_1": 0.0, "angle_2": 90.0, **dict.fromkeys(("length_1", "length_2"), float(_solution(DEFAULTS)[0]))
+            "angle_1": 0.0, "angle_2": 90.0, **dict.fromkeys(("length_1", "length_2"), LENGTH)
         },
         why=Why(
             "Why do the rows not both lie along a₁*?",

@@ -19,7 +19,7 @@ from moe_lab.drawing import theme
 from moe_lab.drawing.words import say
 from moe_lab.recovery.activations import activation_of
 from moe_lab.recovery.printed import printed
-from moe_lab.recovery.transforms import quadrature, transforms
+from moe_lab.recovery.transforms import polynomial, quadrature, transforms
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.on_axes import write
 from moe_lab_widgets.drawing.panel import Panel
@@ -68,14 +68,14 @@ def moments(alpha: float, beta: float, sigma: float, activation: str, samples: i
         y = g(torch.as_tensor(z)).numpy()[:, None] + sigma * noise
         return np.asarray((y**3 + alpha * y**2 + beta * y) ** power @ of_noise)
 
+    solved = polynomial(activation, sigma, (beta, alpha, 1.0))
+    of_expert = (*solved.residuals, solved.strength)  # E[S He_1], E[S He_2], E[S He_3]
     hermite = np.stack([hermeval(nodes, np.eye(4)[j]) for j in range(4)])
-    of_expert = (given(nodes, 1) * weights) @ hermite.T  # E[S He_j]
     chosen = (weights / (1 + np.exp(-GATE * nodes - LEAD))) @ hermite.T  # E[p He_j]
-    others = np.eye(4)[0] - chosen  # of expert b, whose gate is 1 - p
-    entries = [of_expert[3 - j] * chosen[j] for j in range(3)]
-    entries.append(of_expert[0] * (chosen[3] + others[3]))  # E[S] of both, and the gates add up to 1
+    # along w, w, w both experts have E[S], and their gates add up to 1
+    entries = [*(of_expert[2 - j] * chosen[j] for j in range(3)), 0.0]
     squares = given(nodes, 2) * weights
-    second = chosen[0] * (squares @ hermite[3] ** 2) + others[0] * squares.sum() * (weights @ hermite[3] ** 2)
+    second = chosen[0] * (squares @ hermite[3] ** 2) + (1 - chosen[0]) * squares.sum() * (weights @ hermite[3] ** 2)
     error = np.sqrt(max(second - entries[0] ** 2, 0.0) / samples)
     grid = np.linspace(-3, 3, 121)
     return {"bars": np.array([*entries, error]), "z": grid, "s": given(grid, 1)}

@@ -49,6 +49,7 @@ export class SketchMarks {
     this.root = null;
     /** @type {(number | null)[]} */
     this.levels = [];
+    this.shown = "";
   }
 
   /** Takes the marks away. */
@@ -62,11 +63,14 @@ export class SketchMarks {
     this.root?.querySelector("g")?.focus();
   }
 
-  /** Shows the marks over a canvas.
+  /** Shows the marks over a canvas. A page asks for them at every frame: what is shown already stays.
    * @param {HTMLElement} host which holds it @param {HTMLCanvasElement} canvas
    * @param {number[]} view left, top, width and height of the part of the picture that it shows
    * @param {SketchPlaces} places @param {(number | null)[]} levels @param {boolean} open whether they may be moved */
   show(host, canvas, view, places, levels, open) {
+    const wanted = JSON.stringify([view, places, levels, open, canvas.clientWidth, canvas.clientHeight]);
+    if (this.root?.parentNode === host && wanted === this.shown) return;
+    this.shown = wanted;
     const held = this.root?.contains(document.activeElement)
       ? document.activeElement?.getAttribute("aria-label")
       : null;
