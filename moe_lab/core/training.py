@@ -42,6 +42,7 @@ class Learner(ABC):
       done: steps since the start, of the trials that have not ended.
       ended: (T,) of which trials the host knows that they have ended; on an accelerator it learns of it later.
       constants: (T, ...) values that are the same in every Snapshot.
+      coming: raw numbers (`step_draws`) of the step that comes next, where they come from elsewhere.
       operations: about how many a step takes, which decides whether threads share it.
       may_leave: whether trials that have ended leave, so that later steps cost less: then `keep` drops the others.
     """
@@ -56,6 +57,7 @@ class Learner(ABC):
         self.active: Bool[Tensor, " T"] = torch.ones_like(self.loss, dtype=torch.bool)
         self.done, self.ended = 0, np.zeros(len(self.trials), dtype=bool)
         self.constants: dict[str, Tensor] = {}
+        self.coming: Mapping[str, Tensor] | None = None
         self._shapes: list[torch.Size] | None = None  # of the inputs of the first step
         self._captured_step: CapturedStep | None = None
 

@@ -52,6 +52,8 @@ class Draw(NamedTuple):
       kind: "float32" are uniform numbers of 24 bits; "order" are successive random orders of 0, 1, ..., things - 1.
       several: how many streams, whose numbers are stacked along a further first axis; None for one.
       things: of an order; where the purpose has {}, it stands for them.
+      block: for what each step draws anew, how many numbers a block has and how many of them a step: each block has a
+        stream of its own, and {} in the purpose is its number. None: all steps draw on from one stream.
     """
 
     purpose: str
@@ -59,6 +61,7 @@ class Draw(NamedTuple):
     kind: Literal["uniform", "float32", "normal", "gumbel", "order"] = "uniform"
     several: int | None = None
     things: int | None = None
+    block: tuple[int, int] | None = None
 
     @property
     def purposes(self) -> list[str]:

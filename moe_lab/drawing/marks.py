@@ -9,9 +9,9 @@ point, a record to come, a number in a sentence. A style is a name: "model" is t
 compared with, "other 1" to "other 4" where there are several; "ink" and "muted" are text, "failure" thresholds and
 failures, "rule" thin rules; "class 1" and "class 2" are the classes of samples.
 
-Furniture, which depends on the values of the knobs alone: `Scales`, `Table`, `Level`, `Key`, `Title`, `Note`,
-`Outline`. Of a record: `Curves`, `Ends`, `Lines`, `Ways`, `Cells`, `Bars`, `Stacks`, `Swarm`. Both: `Heads`, `Points`,
-`Writing`. Those of patches are in patch_marks.py, those of maps in map_marks.py.
+Furniture, which depends on the values of the knobs alone: `Scales`, `Table`, `Level`, `Key`, `Title`, `Note`. Of a
+record: `Curves`, `Ends`, `Lines`, `Ways`, `Cells`, `Bars`, `Stacks`, `Swarm`. Both: `Heads`, `Outline`, `Points`,
+`Writing`. Those of patches, maps, planes and pruning are in modules of their own beside this one.
 
 Shapes: R records, T trials; k experts, n patches.
 """
@@ -50,6 +50,7 @@ class Scales(Mark):
       log: those that are logarithmic.
       bare: those whose numbers have no tick marks.
       last_y: what is written at the last of the y ticks in place of its number.
+      x_words, y_words: what is written at each of the ticks in place of its number.
     """
 
     x: tuple[Number, Number]
@@ -67,6 +68,8 @@ class Scales(Mark):
     log: str = ""
     bare: str = ""
     last_y: str = ""
+    x_words: Sequence[str] = ()
+    y_words: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -110,12 +113,13 @@ class Level(Mark):
 
 @dataclass(frozen=True)
 class Outline(Mark):
-    """A line through points (P,), or what they surround in the pale colour of a class."""
+    """A line through points (P,), or what they surround in the pale colour of a class; its name is for the pointer."""
 
     x: Float[Tensor, " P"]
     y: Float[Tensor, " P"]
     style: str
     filled: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -242,7 +246,12 @@ class Heads(Mark):
 
 @dataclass(frozen=True)
 class Points(Mark):
-    """A star or a dot at each of some places (P,), of the first ones where there are more than `most`."""
+    """A sign at each of some places (P,), of the first ones where there are more than `most`.
+
+    Attributes:
+      shape: "dot", "star", "target" (a star for gold), "ring", "disc", "cross"; "left", "right", "up" or "down", which
+        point; "hollow", which points down.
+    """
 
     x: Float[Tensor, " P"]
     y: Float[Tensor, " P"]
@@ -386,8 +395,4 @@ def first_true(which: Bool[Tensor, " things"]) -> Tensor:
 
 def parts_of(mark: Any) -> Iterable[tuple[str, Any]]:
     """Yields the attributes of a mark, or of words, by name."""
-    return _fields(mark).items()
-
-
-def _fields(one: Any) -> dict[str, Any]:
-    return {field.name: getattr(one, field.name) for field in fields(one)}
+    return {field.name: getattr(mark, field.name) for field in fields(mark)}.items()

@@ -34,6 +34,8 @@ INK = "#1B1B25"
 REFERENCE = "#7A808C"
 """What the model is compared with (CNN, linear experts, joint EM), dashed."""
 FAILURE = "#AA3377"
+FOUND = "#0B5F5A"  # the dark end of the ramp
+GOLD = "#E0B000"  # of a true solution's star, which its shape tells, too
 """Thresholds and failures, with a label or an x. It resembles expert 2: never both in one picture."""
 MUTED = "#595D68"
 """Notes, ticks and axis numbers."""

@@ -11,7 +11,7 @@ from torch import Tensor
 Number = Tensor | float
 """A number, or a tensor that holds one."""
 
-_NUMBER = re.compile(r"\{:(?:(,?)\.(\d)([f%s])|names)\}")
+_NUMBER = re.compile(r"\{:(?:(,?)\.(\d)([fg%s])|names)\}")
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ def say(text: str, *numbers: Number, when: Number | None = None, instead: Words 
     """Returns words with numbers in them.
 
     Args:
-      text: with `{:.1f}` (digits after the point), `{:.0%}` (percent), `{:.1s}` (digits only below ten) or `{:,.0f}`
-        (thousands apart) for each number; one that is NaN becomes a dash. `{:names}` stands for the numbers, from 1, of
-        the things that are true: "1, 2 and 4".
+      text: with `{:.1f}` (digits after the point), `{:.0%}` (percent), `{:.1s}` (digits only below ten), `{:.2g}`
+        (digits in all) or `{:,.0f}` (thousands apart) for each number; one that is NaN becomes a dash. `{:names}`
+        stands for the numbers, from 1, of the things that are true: "1, 2 and 4".
       when: 0 where the text is not said.
       instead: what is said there; nothing by default.
     """
@@ -78,4 +78,6 @@ def number(value: float, comma: str = "", digits: str = "0", kind: str = "f") ->
         return "–"
     if kind == "s":
         return f"{value:.{digits if abs(value) < 10 - 0.5 / 10 ** int(digits) else 0}f}"
+    if kind == "g":
+        return f"{value:.{digits}g}"
     return f"{100 * value:.{digits}f} %" if kind == "%" else f"{value:{comma}.{digits}f}"

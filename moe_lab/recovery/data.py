@@ -214,9 +214,14 @@ class MixtureTask(Config):
             }
         return wanted
 
-    def made(self, raw: Mapping[str, Tensor]) -> MixtureSamples:
-        """Makes the samples that raw numbers (trial, ...) determine, a pure function of them."""
-        truth, x, p = self._parameters(raw), raw["inputs"], self.first_share
+    def made(self, raw: Mapping[str, Tensor], truth: Parameters | None = None) -> MixtureSamples:
+        """Makes the samples that raw numbers (trial, ...) determine, a pure function of them.
+
+        Args:
+          truth: the parameters, where they have been made before.
+        """
+        truth = self._parameters(raw) if truth is None else truth
+        x, p = raw["inputs"], self.first_share
         means, shares = torch.zeros_like(x[:, :1]), torch.ones_like(x[:, :1, 0])
         if p is not None:
             means = raw["means"] / torch.linalg.vector_norm(raw["means"], dim=2, keepdim=True)

@@ -26,56 +26,63 @@ def _permutations(k: int) -> Int[np.ndarray, "orders k"]:
     return np.array(list(itertools.permutations(range(k))))
 
 
-def assigned(costs: Float[np.ndarray, "k k"]) -> Int[np.ndarray, " k"]:
+def _of_permutations(values: Float[Tensor, "T k k"]) -> tuple[Tensor, Int[Tensor, "orders k"]]:
+    """Returns (T, k, orders) what every permutation takes of each row, and the permutations."""
+    k = values.shape[1]
+    orders = torch.from_numpy(_permutations(k)).to(values.device)
+    return values.gather(2, orders.mT.expand(len(values), -1, -1)), orders
+
+
+def assigned(costs: Float[Tensor, "T k k"]) -> Int[Tensor, "T k"]:
     """Returns the column of each row, all different, with the least sum of costs."""
-    k = len(costs)
-    if k <= _ALL_PERMUTATIONS:
-        orders = _permutations(k)
-        return np.asarray(orders[costs[np.arange(k), orders].sum(1).argmin()])
+    if costs.shape[1] <= _ALL_PERMUTATIONS:
+        taken, orders = _of_permutations(costs)
+        return orders[(-taken.sum(1)).argmax(1)]
     from scipy.optimize import linear_sum_assignment  # here, because importing it takes a moment
 
-    return np.asarray(linear_sum_assignment(costs)[1])
+    columns = [linear_sum_assignment(of_trial)[1] for of_trial in costs.cpu().numpy()]
+    return torch.as_tensor(np.stack(columns), device=costs.device)
 
 
 def matched(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Int[Tensor, "T k"]:
     """Matches an estimate to each true expert, by the least sum of squares over all permutations."""
-    squares = torch.cdist(truth, regressors).square().nan_to_num(_FAR, _FAR)  # gives a diverged trial any order
-    order = [assigned(costs) for costs in squares.cpu().numpy()]
-    return torch.as_tensor(np.stack(order), device=regressors.device)
+    squares = (truth[:, :, None] - regressors[:, None]).square().sum(3)
+    return assigned(squares.nan_to_num(_FAR, _FAR))  # gives a diverged trial any order
 
 
-def regressor_fit(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Float[np.ndarray, " T"]:
+def regressor_fit(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Float[Tensor, " T"]:
     """Computes max over permutations of min_i |cos(a_pi(i), a_i*)| (eq. 11; bottleneck assignment)."""
-    cosines = (unit(truth) @ unit(regressors).mT).abs().cpu().numpy()
-    return np.array([_bottleneck(of_trial) for of_trial in cosines])
+    cosines = (unit(truth) @ unit(regressors).mT).abs()
+    if cosines.shape[1] <= _ALL_PERMUTATIONS:
+        return _of_permutations(cosines)[0].amin(1).amax(1)
+    return torch.stack([_bottleneck(of_trial) for of_trial in cosines])
 
 
-def _bottleneck(values: Float[np.ndarray, "k k"]) -> float:
+def _bottleneck(values: Float[Tensor, "k k"]) -> Float[Tensor, ""]:
     """Returns the largest t such that some permutation has all its values >= t."""
-    k = len(values)
-    if k <= _ALL_PERMUTATIONS:
-        return float(values[np.arange(k), _permutations(k)].min(1).max())
-    levels = np.unique(values)
+    levels = values.unique()
     low, high = 0, len(levels) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        allowed = (values >= levels[middle]).astype(float)
-        low, high = (middle, high) if allowed[np.arange(k), assigned(-allowed)].sum() == k else (low, middle - 1)
-    return float(levels[low])
+        allowed = (values >= levels[middle]).to(values)
+        columns = assigned(-allowed[None])[0]
+        fits = bool(allowed.gather(1, columns[:, None]).all())
+        low, high = (middle, high) if fits else (low, middle - 1)
+    return levels[low]
 
 
 def gating_fit(
     gates: Float[Tensor, "T k d"], regressors: Float[Tensor, "T k d"], truth: Parameters
-) -> Float[np.ndarray, " T"]:
+) -> Float[Tensor, " T"]:
     """Computes min_i |cos(w_i, w_i*)| over i < k, with experts matched and w_k = 0 (eq. 12 for k = 2)."""
     order = matched(_aligned(regressors, truth.regressors), truth.regressors)
     estimates = in_gauge(gates.gather(1, order[..., None].expand_as(gates)))[:, :-1]
-    return (unit(estimates) * unit(truth.gates[:, :-1])).sum(2).abs().amin(1).cpu().numpy()
+    return (unit(estimates) * unit(truth.gates[:, :-1])).sum(2).abs().amin(1)
 
 
 def parameter_error(
     regressors: Float[Tensor, "T k d"], gates: Float[Tensor, "T k d"], truth: Parameters
-) -> Float[np.ndarray, " T"]:
+) -> Float[Tensor, " T"]:
     """Computes E(A, W) = |A - A*_pi|_F + |W - W*_pi|_F for the permutation that is best for A, with w_k = 0.
 
     Departs from the paper: section 4.3 takes the permutation that is best for A and W together, which needs k! trials.
@@ -85,8 +92,7 @@ def parameter_error(
     order = matched(regressors, truth.regressors)[..., None]
     a = regressors.gather(1, order.expand_as(regressors))
     w = in_gauge(gates.gather(1, order.expand_as(gates)))
-    error = (a - truth.regressors).flatten(1).norm(dim=1) + (w - truth.gates).flatten(1).norm(dim=1)
-    return error.cpu().numpy()
+    return (a - truth.regressors).flatten(1).norm(dim=1) + (w - truth.gates).flatten(1).norm(dim=1)
 
 
 def _aligned(regressors: Tensor, truth: Tensor) -> Tensor:
@@ -102,6 +108,6 @@ def unit(vectors: Tensor) -> Tensor:
     return vectors / torch.linalg.vector_norm(vectors, dim=-1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)
 
 
-def cosines(truth: Float[Tensor, "T k d"], estimates: Float[Tensor, "T m d"]) -> Float[np.ndarray, "T k m"]:
+def cosines(truth: Float[Tensor, "T k d"], estimates: Float[Tensor, "T m d"]) -> Float[Tensor, "T k m"]:
     """Computes |cos| between every true vector and every estimate; 0 for a zero vector."""
-    return (unit(truth) @ unit(estimates).mT).abs().cpu().numpy()
+    return (unit(truth) @ unit(estimates).mT).abs()

@@ -28,6 +28,7 @@ from moe_lab.recovery.activations import Activation, activation_of
 _REACH, _PIECE, _NODES = 12.0, 0.5, 24  # N(0, 1) beyond 12 adds less than 1e-30
 _ZERO = 1e-9
 _SINGULAR = 1e-9
+_ROUNDING = 1e-13
 
 
 class InvalidActivationError(InputError):
@@ -101,7 +102,7 @@ def gaussian_moments(g: Activation) -> np.ndarray:
     """
     nodes, weights = quadrature(g.kinks)
     values = g(torch.as_tensor(nodes))
-    valid = isinstance(values, Tensor) and values.shape == nodes.shape and bool(torch.isfinite(values).all())
+    valid = isinstance(values, Tensor) and values.shape == nodes.shape and bool(np.isfinite(values.numpy()).all())
     require(valid, "g must give a finite number for every number", g=g.name)
     hermite = np.stack([np.polynomial.hermite_e.hermeval(nodes, np.eye(5)[j]) for j in range(5)])
     powers = np.stack([values.numpy() ** i for i in range(5)])
@@ -157,6 +158,7 @@ def _solve(g: Activation, moments: np.ndarray, degree: int, sigma: float) -> Pol
             f"g={g.name!r} has no {name}: the equations E[S He_j] = 0, j < {degree}, do not determine its coefficients"
         )
     coefficients = np.append(np.linalg.solve(system, right_side), 1.0)
+    coefficients[np.abs(coefficients) < _ROUNDING * np.abs(coefficients).max()] = 0.0  # as of odd activations
     found = coefficients @ rows
     if abs(found[degree]) < _ZERO * max(1.0, float(np.abs(rows[-1]).max())):
         raise InvalidActivationError(

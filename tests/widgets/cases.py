@@ -556,17 +556,13 @@ LANDSCAPE = Case(
     moves=LANDSCAPE_MOVES,
     views={"shown": 2},
     refused_from={},
-    refused=(
-        ({"dimension": 4, "experts": 4, "penalty": 4.0}, "dimension (d) must be greater than experts (k)"),
-        ({"penalty": 0.0}, "lambda p must be greater than mu for every expert's share p, otherwise L4"),
-    ),
+    refused=(({"dimension": 4, "experts": 4, "penalty": 4.0}, "dimension (d) must be greater than experts (k)"),),
     unheld=(
         ({"expert": 3}, "LandscapeLab has no parameter 'expert'"),
         ({"gating": "free"}, "gating (w) must be one of"),
         ({"noise": float("nan")}, "noise (σ) must be a finite number: got noise=nan"),
         ({"experts": 2.5}, "experts (k) must be a whole number: got experts=2.5"),
     ),
-    ends=frozenset({("penalty", 0)}),
     room={"experts": {"penalty": 4.0}, "mu": {"penalty": 4.0}},
     codes=({"gating": "random", "ridge": 0.5, "l2_rate": 0.2, "seed": 4},),
     compared=_landscape_numbers,

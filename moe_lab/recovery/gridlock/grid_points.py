@@ -126,7 +126,7 @@ def fits(state: State, truth: Parameters) -> dict[str, np.ndarray]:
         "error": measures.parameter_error(regressors, gates, truth),
     }
     broken = bad.cpu().numpy()
-    return {name: np.where(broken, np.nan, value) for name, value in values.items()}
+    return {name: np.where(broken, np.nan, value.cpu().numpy()) for name, value in values.items()}
 
 
 def stuck_cells(

@@ -160,18 +160,18 @@ def _snapshot(
     regressors, gates = (part.gather(1, order.expand_as(part)) for part in state)
     gates = measures.in_gauge(gates)
     _, _, likelihood = posterior(State(regressors, gates), samples.x, samples.y, run.task.g, run.task.noise)
-    values = {
+    found = {
         "regressor_fit": measures.regressor_fit(state.regressors, truth.regressors),
         "gating_fit": measures.gating_fit(state.gates, state.regressors, truth),
         "error": measures.parameter_error(state.regressors, state.gates, truth),
-        "likelihood": likelihood.cpu().numpy(),
+        "likelihood": likelihood,
         "cosines": measures.cosines(truth.regressors, regressors),
-        "gate_cosines": np.diagonal(measures.cosines(truth.gates, gates), axis1=1, axis2=2)[:, : k - 1].copy(),
-        "phase": np.full(run.trials, phase),
+        "gate_cosines": measures.cosines(truth.gates, gates).diagonal(dim1=1, dim2=2)[:, : k - 1],
+        "phase": torch.full((run.trials,), phase),
     }
     diverged = ~torch.isfinite(state.regressors).flatten(1).all(1) | ~torch.isfinite(state.gates).flatten(1).all(1)
     broken = diverged.cpu().numpy()
-    values = {name: value.astype(float) for name, value in values.items()}
+    values = {name: value.cpu().numpy().astype(float) for name, value in found.items()}
     for value in values.values():
         value[broken] = np.nan
     return Snapshot(

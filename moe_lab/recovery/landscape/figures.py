@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 import xarray as xr
 
 from moe_lab.core import figure
@@ -93,7 +94,8 @@ def l4_against_l2(trials: int = 5, seed: int = 0, steps: int | None = None, ever
     found = [collect(descend_run(run)) for run in runs]
     errors = xr.concat([one["regressor_error"] for one in found], dim="loss").assign_coords(loss=list(models))
     data = errors.to_dataset()
-    stuck, falling = zip(*(stuck_at(one["regressor_error"].values) for one in found), strict=True)
+    judged = (stuck_at(torch.as_tensor(one["regressor_error"].values)) for one in found)
+    stuck, falling = zip(*((part.numpy() for part in one) for one in judged), strict=True)
     data["stuck"] = ("loss", "trial"), np.stack(stuck), {"long_name": "error over .05 that has stopped to fall"}
     data["still_falling"] = ("loss", "trial"), np.stack(falling), {"long_name": "error over .05 that still falls"}
     data["diverged"] = (

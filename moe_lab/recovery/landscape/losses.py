@@ -15,6 +15,7 @@ Shapes: T trials, N samples, d dimensions, k experts.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -161,15 +162,33 @@ def shares_of(gates: Float[Tensor, "T k d"]) -> Float[Tensor, "T k"]:
     Exact for two experts, whose shares are one half each.
     """
     k = gates.shape[1]
-    uniform = SobolEngine(k).draw(2**_SOBOL, dtype=torch.float64) + 0.5 ** (_SOBOL + 1)  # the first point is 0
-    points = torch.special.ndtri(uniform).to(gates.dtype)
+    points = torch.special.ndtri(_sobol_points(k)).to(gates)
     values, vectors = torch.linalg.eigh(gates @ gates.mT)
     # Which sign an eigenvector has is up to the device's library: here a sum that seldom is near 0 is positive.
     of_rows = torch.arange(1, k + 1, device=gates.device, dtype=gates.dtype).sqrt()
-    vectors = vectors * (of_rows @ vectors).sign()[:, None]
+    vectors = vectors * (of_rows[:, None] * vectors).sum(1, keepdim=True).sign()
     roots = vectors * values.clamp(min=0).sqrt()[:, None]  # scores with covariance W W^T, in k instead of d dimensions
-    scores = points.to(gates.device) @ roots.mT
+    scores = points @ roots.mT
     return (scores.softmax(2).mean(1) + (-scores).softmax(2).mean(1)) / 2
+
+
+def _sobol_points(k: int) -> Float[Tensor, "points k"]:
+    """Returns the first 2^13 Sobol points in k dimensions, moved by half their distance, as no point may be 0.
+
+    The digits of point i, in base 2, are the digits of i times a matrix of 0 and 1, modulo 2.
+    """
+    digits = torch.arange(2**_SOBOL, dtype=torch.float64)[:, None] / 2.0 ** torch.arange(_SOBOL) % 2
+    of_points = (digits.floor() @ torch.from_numpy(_sobol_matrices(k))).remainder(2).reshape(-1, k, _SOBOL)
+    return (of_points * 0.5 ** torch.arange(1, _SOBOL + 1)).sum(2) + 0.5 ** (_SOBOL + 1)
+
+
+@cache
+def _sobol_matrices(k: int) -> Float[np.ndarray, "bits digits"]:
+    """Returns the digits of the direction numbers of the first k dimensions: rows are digits of i."""
+    engine = SobolEngine(k)
+    numbers = engine.sobolstate.numpy()[:, :_SOBOL]  # of so many digits
+    places = engine.MAXBIT - 1 - np.arange(_SOBOL)
+    return np.concatenate([(of_one[:, None] >> places & 1).astype(float) for of_one in numbers], axis=1)
 
 
 def l2(state: State, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation) -> Loss:

@@ -12,186 +12,197 @@ The plane has the true parameters along one axis, and along the other those with
 where there is another valley. It has no minimum: its floor falls, though hardly, as w shrinks and a_1 - a_2 grows; the
 cross stands where both have the lengths of the true ones. The middle is "both experts are the mean, the gate is open".
 More experts: the same middle, the true assignment nearest to the start, and the start.
+
+Shapes: T trials, m parameters (`flat`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import torch
-from jaxtyping import Float
-from numpy.typing import NDArray
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from moe_lab.core.config import require
 from moe_lab.recovery.activations import Activation
-from moe_lab.recovery.data import MixtureTask, Parameters
+from moe_lab.recovery.data import Parameters
 from moe_lab.recovery.em import State
-from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.landscape import losses
-from moe_lab.recovery.landscape.run import L2Loss, L4Loss, LossRun
 from moe_lab.recovery.measures import assigned
 
-SIDE = 29
+if TYPE_CHECKING:
+    from moe_lab.recovery.landscape.run import LossRun
+
+SIDE = 25
 """Points along each side at which a loss is computed."""
-SAMPLES = 1024
+SAMPLES = 512
 """Samples on which l2 is computed; they belong to no batch."""
-_AT_ONCE = 64  # points of the plane
 _MARGIN = 1.3
-Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Plane:
-    """A plane with a loss on it.
+class Plane(NamedTuple):
+    """A plane for each trial, with a loss on it.
 
     Attributes:
-      origin, first, second: (m,) a point of the plane and two orthonormal directions in it.
-      half: the plane is shown from -half to half along both.
-      true: (j, 2) where the loss has its true minima, in units of the directions.
-      false: (j, 2) in the other valleys, if they are known.
-      values: (SIDE, SIDE) the loss; rows go along the second direction, upwards.
+      origin, first, second: (T, m) a point of the plane and two orthonormal directions in it.
+      half: (T,) the plane is shown from -half to half along both; places in it are in units of that.
+      true: (T, 4, 2) where the loss has its true minima; NaN for none.
+      false: (T, 2, 2) where it has other valleys, if they are known; NaN for none.
+      values: (T, SIDE, SIDE) the loss; rows go along the second direction, upwards.
     """
 
-    origin: Array
-    first: Array
-    second: Array
-    half: float
-    true: Array
-    false: Array
-    values: Array
+    origin: Float[Tensor, "T m"]
+    first: Float[Tensor, "T m"]
+    second: Float[Tensor, "T m"]
+    half: Float[Tensor, " T"]
+    true: Float[Tensor, "T 4 2"]
+    false: Float[Tensor, "T 2 2"]
+    values: Float[Tensor, "T side side"]
 
-    def coordinates(self, points: Array) -> Array:
-        """Returns (n, 3) coordinates of points (n, m) in the plane, and their distance from it."""
-        return coordinates(points, self.origin, self.first, self.second)
+    def of(self, points: Float[Tensor, "T m"]) -> Float[Tensor, "T 3"]:
+        """Returns the places of points (T, m) in the plane, and their distances from it in the units of parameters."""
+        found = coordinates(points, self.origin, self.first, self.second)
+        return torch.cat((found[:, :2] / self.half[:, None], found[:, 2:]), dim=1)
 
 
-def coordinates(points: Array, origin: Array, first: Array, second: Array) -> Array:
-    """Returns (n, 3): coordinates of points (n, m) along two orthonormal directions, and distances from their plane."""
+def coordinates(
+    points: Float[Tensor, "*#axes m"],
+    origin: Float[Tensor, "*#axes m"],
+    first: Float[Tensor, "*#axes m"],
+    second: Float[Tensor, "*#axes m"],
+) -> Float[Tensor, "*#axes 3"]:
+    """Returns the coordinates of points along two orthonormal directions, and their distances from that plane."""
     apart = points - origin
-    inside = apart @ np.stack((first, second), axis=1)
-    squares = np.clip((apart**2).sum(1) - (inside**2).sum(1), 0, None)
-    return np.column_stack((inside, np.sqrt(squares)))
+    along, across = ((apart * direction).sum(-1, keepdim=True) for direction in (first, second))
+    rest = apart - along * first - across * second
+    return torch.cat((along, across, torch.linalg.vector_norm(rest, dim=-1, keepdim=True)), dim=-1)
 
 
-def orthonormal(first: Array, second: Array) -> tuple[Array, Array]:
+def orthonormal(first: Float[Tensor, "*axes m"], second: Float[Tensor, "*axes m"]) -> tuple[Tensor, Tensor]:
     """Orthonormalizes two directions by Gram-Schmidt."""
-    first = first / np.linalg.norm(first)
-    second = second - (second @ first) * first
-    return first, second / np.linalg.norm(second)
+    first = first / torch.linalg.vector_norm(first, dim=-1, keepdim=True)
+    second = second - (second * first).sum(-1, keepdim=True) * first
+    return first, second / torch.linalg.vector_norm(second, dim=-1, keepdim=True)
 
 
-def flat(loss: str, rows: Array, gates: Array) -> Array:
-    """Returns the parameters that a loss moves, (n, m): for L4 A (n, k, d); for l2 also all gates but the last (0)."""
-    moved = rows if loss == "L4" else np.concatenate((rows, gates[:, :-1]), axis=1)
-    return moved.reshape(len(moved), -1)
+def flat(loss: str, rows: Float[Tensor, "T k d"], gates: Float[Tensor, "T k d"]) -> Float[Tensor, "T m"]:
+    """Returns the parameters that a loss moves: for L4 A; for l2 also all gates but the last, which is 0."""
+    return (rows if loss == "L4" else torch.cat((rows, gates[:, :-1]), dim=1)).flatten(1)
 
 
-def permuted(regressors: Array, gates: Array, order: NDArray[np.int64]) -> Array:
+def permuted(
+    regressors: Float[Tensor, "T k d"], gates: Float[Tensor, "T k d"], order: Int[Tensor, "T k"]
+) -> Float[Tensor, "T m"]:
     """Returns the flat parameters of l2 with the experts in another order, shifted such that w_k = 0."""
-    return np.concatenate((regressors[order], (gates[order] - gates[order[-1]])[:-1])).ravel()
+    index = order[..., None].expand_as(gates)
+    turned = gates.gather(1, index)
+    return flat("l2", regressors.gather(1, index), turned - turned[:, -1:])
 
 
-def plane(run: LossRun, trial: int) -> Plane:
-    """Returns the plane of one trial of a run, cached: learning rates, batches and steps do not change it."""
-    assert isinstance(run.model, (L4Loss, L2Loss))
-    return _plane(run.model.replace(steps=1, rate=0.1), run.task, run.seed, trial)
+def plane(run: LossRun, truth: Parameters, start: State) -> Plane:
+    """Returns the planes of a run's trials. Learning rates, batches and steps do not change them."""
+    assert run.model.name in ("L4", "l2")
+    two, rows, regressors = run.task.experts == 2, start.regressors, truth.regressors
+    begin = flat(run.model.name, rows, start.gates)
+    if run.model.name == "L4":
+        length = lengths(truth, run.model.weights)[..., None]  # type: ignore[union-attr]
+        known = (length > 0).all(1, keepdim=True)
+        targets = torch.where(known, length, 1.0) * regressors
+        points = [one.flatten(1) for one in _assigned(rows, targets)[: 2 if two else 1]]
+        return _spanned(run, truth, torch.zeros_like(begin), points, [], begin, known)
+    middle = torch.cat((regressors.mean(1, keepdim=True).expand_as(regressors), torch.zeros_like(rows[:, 1:])), dim=1)
+    true = permuted(regressors, truth.gates, assigned(-(rows @ regressors.mT)))
+    false = [_exchanged(regressors, truth.gates)] if two else []
+    return _spanned(run, truth, middle.flatten(1), [true], false, begin, torch.ones_like(begin[:, :1, None]) > 0)
 
 
-@lru_cache(maxsize=32)
-def _plane(model: L4Loss | L2Loss, task: MixtureTask, seed: int, trial: int) -> Plane:
-    run = LossRun(model=model, task=task, seed=seed, trials=1, first_trial=trial)
-    truth = task.parameters([trial], seed)
-    start = random_state(task, [trial], seed, truth.regressors)
-    rows, regressors, gates = (part[0].numpy() for part in (start.regressors, truth.regressors, truth.gates))
-    if isinstance(model, L4Loss):
-        length, nothing = lengths(truth, model.weights), np.zeros(regressors.size)
-        collapsed = not (length > 0).all()
-        every = _assigned(rows, regressors if collapsed else length[0, :, None] * regressors)
-        points = [rows.ravel() for rows in every[: 2 if task.experts == 2 else 1]]
-        return _spanned(run, nothing, points, [], flat("L4", rows[None], rows[None])[0], not collapsed)
-    first = start.gates[0].numpy()
-    middle = np.concatenate((np.tile(regressors.mean(0), (len(regressors), 1)), np.zeros_like(gates[:-1])))
-    begin = flat("l2", rows[None], first[None])[0]
-    true = permuted(regressors, gates, assigned(-(rows @ regressors.T)))
-    false = [_exchanged(regressors, gates)] if task.experts == 2 else []
-    return _spanned(run, middle.ravel(), [true], false, begin)
+def lengths(truth: Parameters, weights: losses.Weights) -> Float[Tensor, "T k"]:
+    """Computes the lengths of the rows of L4's minimiser (`losses.minimiser`); 0 where delta is too large.
 
-
-def lengths(truth: Parameters, weights: losses.Weights) -> Array:
-    """Computes the lengths (T, k) of the rows of L4's minimiser (`losses.minimiser`); 0 where delta is too large.
-
-    Raises:
-      ValueError: L4 has no least value.
+    NaN where lambda p <= mu for an expert's share p: L4 is unbounded below.
     """
-    p = losses.shares_of(truth.gates).numpy()
-    rule = "lambda p must be greater than mu for every expert's share p, otherwise L4 is unbounded below"
-    least = float(p.min())
-    require(weights.penalty * least > weights.mu, rule, **{"lambda": weights.penalty, "mu": weights.mu, "p": least})
+    p = losses.shares_of(truth.gates)
     top, bottom = 2 * weights.penalty * p - weights.ridge / 2, 2 * p * (weights.penalty * p - weights.mu)
-    return np.asarray(np.sqrt(np.clip(top, 0, None) / bottom))
+    bounded = (bottom > 0).all(1, keepdim=True)
+    return torch.where(bounded, (top.clamp(min=0) / torch.where(bounded, bottom, 1.0)).sqrt(), torch.nan)
 
 
-def _assigned(rows: Array, targets: Array) -> list[Array]:
+def _assigned(rows: Float[Tensor, "T k d"], targets: Float[Tensor, "T k d"]) -> list[Float[Tensor, "T k d"]]:
     """Two assignments of the targets to rows, each signed as its product with the row: the nearest, and another."""
-    product = rows @ targets.T
-    nearest = assigned(-np.abs(product))
-    places = np.arange(len(rows))
-    orders = (nearest, np.roll(nearest, 1))
-    return [np.where(product[places, order] < 0, -1.0, 1.0)[:, None] * targets[order] for order in orders]
+    product = rows @ targets.mT
+    nearest = assigned(-product.abs())
+    found = []
+    for order in (nearest, torch.cat((nearest[:, -1:], nearest[:, :-1]), dim=1)):
+        index = order[..., None]
+        signs = torch.where(product.gather(2, index) < 0, -1.0, 1.0)
+        found.append(signs * targets.gather(1, index.expand_as(targets)))
+    return found
 
 
-def _exchanged(regressors: Array, gates: Array) -> Array:
+def _exchanged(regressors: Float[Tensor, "T 2 d"], gates: Float[Tensor, "T 2 d"]) -> Float[Tensor, "T m"]:
     """Gate along a_1 - a_2 and a_1 - a_2 along the gate, with the lengths that the true ones have."""
-    apart, gate = regressors[0] - regressors[1], gates[0] - gates[1]
-    wide, long = np.linalg.norm(apart), np.linalg.norm(gate)
+    apart, gate = regressors[:, 0] - regressors[:, 1], gates[:, 0] - gates[:, 1]
+    wide, long = (torch.linalg.vector_norm(one, dim=1, keepdim=True) for one in (apart, gate))
     half = gate * (wide / long) / 2
-    middle = regressors.mean(0)
-    return np.stack((middle + half, middle - half, apart * (long / wide))).ravel()
+    middle = regressors.mean(1)
+    return torch.cat((middle + half, middle - half, apart * (long / wide)), dim=1)
 
 
 def _spanned(
-    run: LossRun, origin: Array, true: list[Array], false: list[Array], start: Array, known: bool = True
+    run: LossRun,
+    truth: Parameters,
+    origin: Float[Tensor, "T m"],
+    true: list[Tensor],
+    false: list[Tensor],
+    start: Float[Tensor, "T m"],
+    known: Tensor,
 ) -> Plane:
     """The plane through the origin and two minima, or one and the start; mirror images that are minima are shown too.
 
     Args:
-      known: whether `true` are minima, to be marked.
+      true, false, start: (T, m).
+      known: (T, 1, 1) whether `true` are minima, to be marked.
     """
     first, second = orthonormal(*[point - origin for point in (*true, *false, start)][:2])
-    mirrored = isinstance(run.model, L4Loss) or run.task.experts == 2
-    marks = []
-    for points in (true, false):
-        at = coordinates(np.array(points).reshape(-1, len(origin)), origin, first, second)[:, :2]
-        marks.append(np.concatenate((at, -at)) if mirrored else at)
-    reach = np.abs(np.concatenate((*marks, coordinates(start[None], origin, first, second)[:, :2])))
-    half = float(_MARGIN * reach.max())
-    ticks = np.linspace(-half, half, SIDE)
-    grid = origin + ticks[None, :, None] * first + ticks[:, None, None] * second
-    values = _evaluated(run, grid.reshape(SIDE * SIDE, -1, run.task.dimension))
-    return Plane(origin, first, second, half, marks[0] if known else marks[0][:0], marks[1], values.reshape(SIDE, SIDE))
+    mirrored = run.model.name == "L4" or run.task.experts == 2
+
+    def places(points: list[Tensor], most: int) -> Tensor:
+        found = [coordinates(point, origin, first, second)[:, :2] for point in points]
+        found += [-one for one in found if mirrored]
+        return torch.stack(found + [nowhere] * (most - len(found)), dim=1)
+
+    nowhere = torch.full_like(origin[:, :2], torch.nan)
+    of_true, of_false, of_start = places(true, 4), places(false, 2), places([start], 2)
+    half = _MARGIN * torch.cat((of_true, of_false, of_start), dim=1).nan_to_num().abs().amax((1, 2))
+    ticks = half[:, None] * torch.linspace(-1, 1, SIDE, dtype=origin.dtype)  # (T, SIDE)
+    along = origin[:, None] + ticks[..., None] * first[:, None]  # (T, SIDE, m)
+    grid = along[:, None] + (ticks[..., None] * second[:, None])[:, :, None]
+    units = half[:, None, None]
+    marks = torch.where(known, of_true / units, torch.nan), of_false / units
+    values = _evaluated(run, truth, grid.unflatten(3, (-1, run.task.dimension)))
+    return Plane(origin, first, second, half, *marks, values)
 
 
-def _evaluated(run: LossRun, points: Array) -> Array:
-    """The loss at many parameters (n, rows, d): of L4 eq. 8, which has no samples."""
-    if isinstance(run.model, L4Loss):
-        truth = run.task.parameters(run.trial_numbers, run.seed)
-        each = torch.as_tensor(points)
+def _evaluated(run: LossRun, truth: Parameters, grid: Float[Tensor, "T side side rows d"]) -> Tensor:
+    """The loss at the parameters of a grid: of L4 eq. 8, which has no samples."""
+    if run.model.name == "L4":
         regressors, shares = (
-            part.expand(len(each), *part.shape[1:]) for part in (truth.regressors, losses.shares_of(truth.gates))
+            part[:, None].expand(-1, SIDE * SIDE, *part.shape[1:]).flatten(0, 1)
+            for part in (truth.regressors, losses.shares_of(truth.gates))
         )
-        return losses.l4_population(each, regressors, shares, run.model.weights)[0].numpy()
+        weights = run.model.weights  # type: ignore[union-attr]
+        return losses.l4_population(grid.flatten(0, 2), regressors, shares, weights)[0].reshape(grid.shape[:3])
     data = run.task.sample(SAMPLES, trials=run.trial_numbers, seed=run.seed, split="surface")
-    return l2_values(points, data.x, data.y, run.task.g)
+    rows = [l2_values(grid[:, number], data.x, data.y, run.task.g) for number in range(grid.shape[1])]
+    return torch.stack(rows, dim=1)
 
 
-def l2_values(points: Array, x: Float[Tensor, "1 N d"], y: Float[Tensor, "1 N"], g: Activation) -> Array:
-    """Returns l2 at many parameters (n, 2k - 1, d), k regressors and all gates but the last, on the same samples."""
-    k, values = (points.shape[1] + 1) // 2, []
-    for part in torch.as_tensor(points).split(_AT_ONCE):
-        gates = torch.cat((part[:, k:], torch.zeros_like(part[:, :1])), dim=1)
-        count = len(part)
-        values.append(losses.l2_value(State(part[:, :k], gates), x.expand(count, -1, -1), y.expand(count, -1), g))
-    return torch.cat(values).numpy()
+def l2_values(
+    points: Float[Tensor, "T P rows d"], x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation
+) -> Float[Tensor, "T P"]:
+    """Returns l2 at many parameters, k regressors and all gates but the last (rows = 2k - 1), on the same samples."""
+    k = (points.shape[2] + 1) // 2
+    products = (points.flatten(1, 2) @ x.mT).unflatten(1, points.shape[1:3])  # (T, P, rows, N)
+    scores = torch.cat((products[:, :, k:], torch.zeros_like(products[:, :, :1])), dim=2)
+    predicted = (scores.softmax(2) * g(products[:, :, :k])).sum(2)
+    return (predicted - y[:, None]).square().mean(2)

@@ -12,7 +12,7 @@ from moe_lab.recovery.data import MixtureTask
 from moe_lab.recovery.landscape.losses import Weights
 
 SAMPLED_AT_ONCE = 2**17
-"""Numbers that are sampled at a time for each trial."""
+"""Numbers of inputs that are sampled at a time for each trial."""
 
 
 class L4Loss(Config):
@@ -102,6 +102,7 @@ class LossRun(RunConfig):
     samples: int | None = knob(None, symbol="n", meaning="samples that batches come from (none: fresh)", ge=1, le=10**8)
     device: str = knob("cpu", meaning="where to compute: auto, cpu, cuda or cuda:N")
     precision: Precision = knob("float64", meaning="float32 or float64")
+    planes: bool = knob(False, meaning="whether to measure where a descent is on a plane through minima, for pictures")
 
     function: ClassVar[str] = "descend"
     operations: ClassVar[tuple[str, ...]] = ("linalg.eigh", "linalg.pinv")
@@ -126,10 +127,17 @@ class LossRun(RunConfig):
     def _fits(self) -> Self:
         rule = "batch must be at most samples (n)"
         require(self.samples is None or self.batch <= self.samples, rule, batch=self.batch, n=self.samples)
+        rule = "planes are known for L4 and l2"
+        require(not self.planes or not isinstance(self.model, LogLoss), rule, model=self.model.name)
         if any(isinstance(stage, L4Loss) for stage in self.stages):
             rule = "L4 needs inputs from N(0, I), for which its Hermite projections are made"
             require(self.task.first_share is None, rule, first_share=self.task.first_share)
         return self
+
+    @property
+    def block(self) -> tuple[int, int]:
+        """Numbers that are sampled at a time for each trial, if they are at least those of a batch, and the latter."""
+        return SAMPLED_AT_ONCE, self.batch * self.task.dimension
 
     @property
     def measure(self) -> str:

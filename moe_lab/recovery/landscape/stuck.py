@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from moe_lab.recovery.em import State
 from moe_lab.recovery.landscape import losses
@@ -20,14 +22,24 @@ less than 1 % below that over the tenth before; if it is more, it is still falli
 _FOR_EXCESS = 50_000
 
 
-def stuck_at(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Judges by `STUCK_ERROR` and `STUCK_GAIN` which trials are stuck, from errors (step, trial).
+def stuck_at(errors: Float[Tensor, "R T"], records: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Judges by `STUCK_ERROR` and `STUCK_GAIN` which trials are stuck, from errors of every record.
+
+    Args:
+      records: how many records there are, if not all rows are records.
 
     Returns:
-      (trial,) whether each is stuck, and whether its large error still falls; a diverged trial is neither.
+      (T,) whether each is stuck, and whether its large error still falls; a diverged trial is neither.
     """
-    tenth = max(1, len(errors) // 10)
-    last, before = errors[-tenth:].mean(0), errors[-2 * tenth : -tenth].mean(0)
+    count = torch.tensor(len(errors)) if records is None else records
+    tenth = (count // 10).clamp(min=1)
+    since_end = count - torch.arange(len(errors))[:, None]  # 1 for the last record
+
+    def mean(skipped: Tensor) -> Tensor:
+        some = (since_end > skipped) & (since_end <= skipped + tenth)
+        return torch.where(some, errors, 0.0).sum(0) / tenth
+
+    last, before = mean(torch.zeros_like(tenth)), mean(tenth)
     bad = last > STUCK_ERROR
     falls = before - last >= STUCK_GAIN * before
     return bad & ~falls, bad & falls

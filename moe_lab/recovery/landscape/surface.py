@@ -43,7 +43,8 @@ class _PlaneBasis(NamedTuple):
 
     def project(self, points: Iterable[np.ndarray]) -> Float[np.ndarray, "P 3"]:
         """Returns the two coordinates of points in the plane, and their distances from it."""
-        return coordinates(np.stack(list(points)), self.origin, self.first, self.second)
+        where = map(torch.as_tensor, (np.stack(list(points)), self.origin, self.first, self.second))
+        return coordinates(*where).numpy()
 
 
 def surface(run: LossRun, plane: str, resolution: int, samples: int) -> xr.Dataset:
@@ -98,7 +99,7 @@ def surface(run: LossRun, plane: str, resolution: int, samples: int) -> xr.Datas
 
 def _path(run: LossRun, data: xr.Dataset) -> tuple[Float[np.ndarray, "S P"], tuple[int, ...]]:
     """Returns the flattened parameters of each step, and their shape."""
-    path = flat(run.model.name, *(data[name].values[:, 0] for name in ("rows", "gates")))
+    path = flat(run.model.name, *(torch.as_tensor(data[name].values[:, 0]) for name in ("rows", "gates"))).numpy()
     return path, (path.shape[1] // run.task.dimension, run.task.dimension)
 
 
@@ -106,7 +107,7 @@ def _along_path(path: Float[np.ndarray, "S P"]) -> _PlaneBasis:
     """Returns the plane through the end that the path deviates from least."""
     labels = "along most of the path", "along most of what is left"
     first, second = np.linalg.svd(path - path[-1], full_matrices=False)[2][:2]
-    return _PlaneBasis(path[-1], *orthonormal(first, second), labels, {})
+    return _PlaneBasis(path[-1], *_orthonormal(first, second), labels, {})
 
 
 def _through_solutions(path: Float[np.ndarray, "S P"], solutions: Sequence[np.ndarray]) -> _PlaneBasis:
@@ -116,7 +117,12 @@ def _through_solutions(path: Float[np.ndarray, "S P"], solutions: Sequence[np.nd
     marks = {"solution": nearest} | ({"other solution": another} if arrived else {})
     labels = f"towards the {'other solution' if arrived else 'end'}", "towards the start"
     target = another if arrived else path[-1]
-    return _PlaneBasis(nearest, *orthonormal(target - nearest, path[0] - nearest), labels, marks)
+    return _PlaneBasis(nearest, *_orthonormal(target - nearest, path[0] - nearest), labels, marks)
+
+
+def _orthonormal(*directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    first, second = orthonormal(*map(torch.as_tensor, directions))
+    return first.numpy(), second.numpy()
 
 
 def _solutions(run: LossRun) -> list[np.ndarray]:
@@ -132,8 +138,7 @@ def _solutions(run: LossRun) -> list[np.ndarray]:
         best = losses.minimiser(truth, run.model.weights)[0]
         signs = [np.array(choice)[:, None] for choice in itertools.product((1, -1), repeat=k)]
         return [(sign * best[list(order)]).ravel() for order in orders for sign in signs]
-    regressors, gates = truth.regressors[0].numpy(), truth.gates[0].numpy()
-    return [permuted(regressors, gates, np.array(order)) for order in orders]
+    return [permuted(truth.regressors, truth.gates, torch.tensor([order]))[0].numpy() for order in orders]
 
 
 def _along_regressors(run: LossRun, end: np.ndarray) -> _PlaneBasis:
@@ -150,7 +155,7 @@ def _along_regressors(run: LossRun, end: np.ndarray) -> _PlaneBasis:
         for number, regressor in zip("₁₂", truth[:2], strict=True)
     }
     second = "a₂*" if run.task.regressors == "orthonormal" else "the part of a₂* across a₁*"
-    return _PlaneBasis(origin.ravel(), *orthonormal(*directions), ("a₁ along a₁*", f"a₁ along {second}"), marks)
+    return _PlaneBasis(origin.ravel(), *_orthonormal(*directions), ("a₁ along a₁*", f"a₁ along {second}"), marks)
 
 
 def _grid(points: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray]:
@@ -165,10 +170,11 @@ def _evaluated(run: LossRun, points: Float[np.ndarray, "G m d"], samples: int) -
     """Evaluates the loss at many parameters, on the same samples."""
     task = run.task
     data = task.sample(samples, trials=run.trial_numbers, seed=run.seed, split="surface")
-    if not isinstance(run.model, L4Loss):
-        return l2_values(points, data.x, data.y, task.g)
     values = []
     for part in torch.as_tensor(points).split(_BLOCK_SIZE):
+        if not isinstance(run.model, L4Loss):
+            values.append(l2_values(part[None], data.x, data.y, task.g)[0])
+            continue
         x, y = data.x.expand(len(part), -1, -1), data.y.expand(len(part), -1)
         values.append(losses.l4(part, x, y, transforms(task.g, task.noise), run.model.weights)[0])
     return torch.cat(values).numpy()

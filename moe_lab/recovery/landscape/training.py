@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import repeat
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.core import training
+from moe_lab.core.config import require
 from moe_lab.core.graphs import to_device
 from moe_lab.core.memory import check
 from moe_lab.core.signatures import with_settings_of
 from moe_lab.core.snapshots import Measure, Snapshot
-from moe_lab.core.trials import device_and_dtype, stream
+from moe_lab.core.trials import Draw, device_and_dtype, from_elsewhere, stream
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureSamples, MixtureTask, Parameters
 from moe_lab.recovery.em import State, projected
 from moe_lab.recovery.initialization import random_state
-from moe_lab.recovery.landscape import losses
+from moe_lab.recovery.landscape import losses, planes
 from moe_lab.recovery.landscape.losses import Loss
-from moe_lab.recovery.landscape.run import SAMPLED_AT_ONCE, Descent, L2Loss, L4Loss, LogLoss, LossRun
+from moe_lab.recovery.landscape.run import Descent, L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.recovery.tensor import oriented
 from moe_lab.recovery.transforms import Transforms, transforms
 
@@ -37,6 +39,13 @@ MEASURES = {
     "regressors": Measure(("expert", "input"), "", "estimated regressors, in the order of the experts' estimates"),
     "gates": Measure(("expert", "input"), "", "estimated gates"),
     "stage": Measure((), "", "0 while the first loss is descended, 1 while the second is"),
+    "minimum_lengths": Measure(("expert",), "", "of the rows where L4 is least; 0 for a large delta, NaN for none"),
+    "plane_values": Measure(
+        ("second", "first"), "", "the loss on a plane through minima (`planes`), the second upwards"
+    ),
+    "plane_true": Measure(("minimum", "direction"), "", "true minima on the plane, from -1 to 1; NaN for none"),
+    "plane_false": Measure(("valley", "direction"), "", "other valleys on the plane, from -1 to 1; NaN for none"),
+    "plane_place": Measure(("coordinate",), "", "where the descent is on the plane, and its distance from it"),
 }
 _FOR_SIGNS = 8192  # samples that determine the signs of L4's regressors
 
@@ -104,10 +113,16 @@ class Descending(training.Learner):
         self.state = State(*(part.clone() for part in self._start(before)))
         if before is not None:
             self.done, self.steps, self.active, self.loss = before.done, before.steps, before.active, before.loss
-        self.begin, self._loss = self.done, self._loss_of()
-        rates = [rate_at(self.model, step) for step in range(self.model.steps + 1)]
-        self._rates = to_device(np.array(rates), device, dtype)
-        self._batches = repeat(()) if self._blind else sample_batches(run, f"stage {stage}", device, dtype)
+        self._begin, self._loss = self.steps.clone(), self._loss_of()
+        self.plane: planes.Plane | None = None
+        if run.planes:
+            found = planes.plane(run, truth, State(*(part.cpu().double() for part in self.state)))
+            self.plane = planes.Plane(*(part.to(device, dtype) for part in found))
+            self.constants = {f"plane_{name}": getattr(self.plane, name) for name in ("values", "true", "false")}
+            if isinstance(self.model, L4Loss):
+                self.constants["minimum_lengths"] = planes.lengths(truth, self.model.weights)
+        blind = self._blind or from_elsewhere()
+        self._batches = repeat(()) if blind else sample_batches(run, f"stage {stage}", device, dtype)
         self._next: tuple[Tensor, ...] = next(self._batches)  # a Snapshot tells the loss on it
 
     @property
@@ -115,31 +130,54 @@ class Descending(training.Learner):
         return self.state
 
     def inputs(self, steps: int) -> Iterator[tuple[Tensor, ...]]:
-        """Yields the batch of each step, x and y unless the loss needs none, and its learning rate."""
-        for step in range(steps):
-            yield *self._next, self._rates[self.done + step - self.begin]
+        """Yields the batch of each step: x and y, unless the loss needs none."""
+        for _ in range(steps):
+            yield self._next
             self._next = next(self._batches)
 
-    def step(self, *inputs: Tensor) -> None:
-        *batch, rate = inputs
+    @property
+    def step_draws(self) -> dict[str, Draw]:
+        """Raw numbers of the batch of a step, unless the loss needs none.
+
+        Raises:
+          ValueError: batches are not fresh, or inputs are from two Gaussians.
+        """
+        if self._blind:
+            return {}
+        task, samples = self.run.task, self.run.samples
+        rule = "raw numbers of a step are those of fresh batches of N(0, I)"
+        require(samples is None and task.first_share is None, rule, n=samples, first_share=task.first_share)
+        wanted = task.draws(self.run.batch, f"stage {self.stage}/block {{}}")
+        return {name: wanted[name]._replace(block=self.run.block) for name in ("inputs", "experts", "noise")}
+
+    def inputs_of(self, raw: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
+        if self._blind:
+            return ()
+        samples = self.run.task.made(raw, self.truth)
+        return samples.x, samples.y
+
+    def step(self, *batch: Tensor) -> None:
         loss = self._loss(self.state, *batch)
         slope = _length(loss.slope)
         self.active &= (loss.value + slope).isfinite()
         self.loss.copy_(torch.where(self.active, loss.value, torch.nan))
+        rate = rate_at(self.model, (self.steps - self._begin).to(slope))
         for part, after in zip(self.state, moved(self.model, self.state, loss, slope, rate), strict=True):
             part.copy_(after)
 
     def measure(self, whole: bool) -> dict[str, Tensor]:
         """Evaluates the loss on the batch that comes next, and the distances to the truth."""
         state, on_l4 = self.state, isinstance(self.model, L4Loss)
-        loss, length = self._loss(state, *self._next), _length(state)
+        batch = self._next if self.coming is None else self.inputs_of(self.coming)
+        loss, length = self._loss(state, *batch), _length(state)
         broken = ~(length + self.loss).isfinite()[:, None, None]
         stand_in = State(self.truth.regressors, self.truth.gates)  # measured where diverged, then set to NaN
         rows, gates = (torch.where(broken, true, part) for true, part in zip(stand_in, state, strict=True))
         regressors = losses.regressors_from(rows) if on_l4 else rows
-        fit = torch.as_tensor(measures.regressor_fit(regressors, self.truth.regressors))
-        gating = torch.as_tensor(measures.gating_fit(gates, regressors, self.truth))
-        return {
+        fit = measures.regressor_fit(regressors, self.truth.regressors)
+        gating = measures.gating_fit(gates, regressors, self.truth)
+        where = {} if self.plane is None else {"plane_place": self.plane.of(planes.flat(self.model.name, *state))}
+        return where | {
             "loss": torch.where(length.isfinite(), loss.value, torch.nan),
             "slope": _length(loss.slope),
             "regressor_error": 1 - fit,
@@ -214,9 +252,10 @@ def _length(state: State) -> Tensor:
     return (state.regressors.square().sum((1, 2)) + state.gates.square().sum((1, 2))).sqrt()
 
 
-def rate_at(model: Descent, step: int) -> float:
+def rate_at(model: Descent, steps: Float[Tensor, " T"]) -> Float[Tensor, " T"]:
     """Returns the learning rate after some steps."""
-    return model.rate * (0.5 + 0.5 * math.cos(math.pi * step / model.steps) if model.cosine else 1.0)
+    part = 0.5 + 0.5 * torch.cos(math.pi / model.steps * steps) if model.cosine else torch.ones_like(steps)
+    return model.rate * part
 
 
 def moved(model: Descent, state: State, loss: Loss, slope: Tensor, rate: Tensor) -> State:
@@ -224,9 +263,9 @@ def moved(model: Descent, state: State, loss: Loss, slope: Tensor, rate: Tensor)
 
     Args:
       slope: (T,) the gradient's length.
-      rate: one number.
+      rate: (T,).
     """
-    scale = rate.expand_as(slope)
+    scale = rate
     if model.clip is not None:
         scale = scale * (model.clip / slope.clamp(min=model.clip))
     rows, gates = (now - scale[:, None, None] * by for now, by in zip(state, loss.slope, strict=True))
@@ -247,7 +286,7 @@ def sample_batches(
         return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
 
     if run.samples is None:
-        at_once = max(1, SAMPLED_AT_ONCE // (size * run.task.dimension))
+        at_once = max(1, run.block[0] // run.block[1])
         for block in range(2**62):
             samples = sampled(at_once * size, f"{purpose}/block {block}")
             yield from zip(samples.x.split(size, 1), samples.y.split(size, 1), strict=True)

@@ -135,4 +135,4 @@ def _followed(state: State, how: str, sampled: MixtureSamples, task: MixtureTask
 
 
 def _error(state: State, sampled: MixtureSamples) -> np.ndarray:
-    return parameter_error(state.regressors, state.gates, sampled.truth)
+    return parameter_error(state.regressors, state.gates, sampled.truth).numpy()

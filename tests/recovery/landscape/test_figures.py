@@ -66,7 +66,7 @@ class TestL4AgainstL2:
         steps = np.arange(100)[:, None]
         curves = 0.5 + 0 * steps, 0.9 * 0.99**steps, 0.01 + 0 * steps, np.nan * steps, 0.3 + 0.001 * steps
         errors = np.concatenate(curves, axis=1)
-        stuck, falling = stuck_at(errors)
+        stuck, falling = stuck_at(torch.as_tensor(errors))
         assert stuck.tolist() == [True, False, False, False, True]
         assert falling.tolist() == [False, True, False, False, False]
 

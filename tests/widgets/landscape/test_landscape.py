@@ -27,6 +27,10 @@ def test_a_delta_for_which_nothing_is_least_is_said_and_no_solution_is_marked(ma
     move(lab, "ridge", 1.0)
     done(lab)
     assert lab.controls.message.value == "" and stars(lab, "L₄") == 4
+    move(lab, "penalty", 0.0)
+    done(lab)
+    assert "share p, or L₄ is unbounded below: got λ=0, μ=0.01 (in 2 of 2 trials)" in lab.controls.message.value
+    assert stars(lab, "L₄") == 0
 
 
 def test_more_experts_with_the_other_defaults_are_shown_and_four_are_told_what_is_wrong(make: Make) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from moe_lab.drawing import theme
-from moe_lab.recovery.landscape.planes import flat, plane
 from moe_lab.recovery.landscape.stuck import stuck_at
 from moe_lab_widgets import LandscapeLab
-from moe_lab_widgets.labs.landscape import NAMES, caption, pointer, runs, shades, verdicts
+from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.drawing.planes import shades
+from moe_lab_widgets.labs.landscape import NAMES, errors_of, signs
 from tests.widgets.cases import LANDSCAPE
 from tests.widgets.labs import Make, done, drawn_as, fixtures, shown, words_of
 
@@ -32,7 +34,8 @@ def test_a_map_is_darker_where_the_loss_is_larger_and_its_second_direction_goes_
 
 def test_a_head_outside_the_map_points_there() -> None:
     places = [(0.5, -1), (1.2, 0), (-1.5, 1.2), (0, 1.1), (0.3, -2)]
-    assert [pointer(np.array([place])) for place in places] == ["o", ">", "<", "^", "v"]
+    found = [[name for name, here in signs(torch.tensor(place)).items() if here] for place in places]
+    assert found == [["disc"], ["right"], ["left"], ["up"], ["down"]]
 
 
 # ---- what is drawn ----
@@ -41,14 +44,12 @@ def test_a_head_outside_the_map_points_there() -> None:
 @pytest.mark.parametrize("values", [{}, {"experts": 3, "penalty": 2.0}])
 def test_paths_are_those_of_the_shown_trial(make: Make, values: dict[str, Any]) -> None:
     lab = done(make(**values, shown=2))
-    for name, run in runs(lab.values).items():
-        shots, words = lab.record.shots[name], NAMES[name]
-        chosen = plane(run, 1)
-        points = flat(name, *(np.stack([shot[part][1] for shot in shots]) for part in ("rows", "gates")))
-        apart = (points - chosen.origin) @ np.stack((chosen.first, chosen.second), axis=1) / chosen.half
+    for name, words in NAMES.items():
+        shots = lab.record.shots[name]
+        places = np.array([shot["plane_place"][1, :2] for shot in shots])
         (path,), (head,) = (drawn_as(lab, 0, f"{words}: {what}") for what in ("the path so far", HEAD))
-        np.testing.assert_allclose(np.transpose(path.get_data()), np.clip(apart, -1, 1))
-        np.testing.assert_allclose(head.get_xdata(), np.clip(apart[-1:, 0], -1, 1))
+        np.testing.assert_allclose(np.transpose(path.get_data()), np.clip(places, -1, 1))
+        np.testing.assert_allclose(head.get_xdata(), np.clip(places[-1:, 0], -1, 1))
         said = " ".join(words_of(lab, 0))
         assert f"error {shots[-1]['regressor_error'][1]:.2g};" in said and f"{words}, " in said
         assert "trial 2 of 2" in said
@@ -66,11 +67,12 @@ def test_the_curves_are_the_records_and_verdicts_wait_for_the_end(make: Make) ->
         np.testing.assert_allclose(x, [shot.step for shot in now.shots[name]])
         np.testing.assert_allclose(y, np.median(errors, axis=1))
         assert len(drawn_as(lab, 1, f"{words}, a trial")[0].get_segments()) == 3
-        for mine, theirs in zip(verdicts(now, name), stuck_at(errors), strict=True):
+        judged = next(one for one in errors_of(MarkRecord(now)) if one.name == words)
+        for mine, theirs in zip((judged.stuck, judged.falling), stuck_at(torch.as_tensor(errors)), strict=True):
             np.testing.assert_array_equal(mine, theirs)
-        assert verdicts(middle, name) == (None, None)
+        assert judged.known and not any(one.known for one in errors_of(MarkRecord(middle)))
     lab.picture.show(middle)
-    assert words_of(lab, 1)[-6:].count("–") == 4, "stuck and falling, of both"
+    assert words_of(lab, 1).count("–") == 4, "stuck and falling, of both"
     shots = tuple(
         dataclasses.replace(shot, values={**shot.values, "regressor_error": np.array(errors)})
         for shot in now.shots["l2"]
@@ -78,11 +80,11 @@ def test_the_curves_are_the_records_and_verdicts_wait_for_the_end(make: Make) ->
     )
     now = dataclasses.replace(now, shots={**now.shots, "l2": shots})
     lab.picture.show(now)
-    assert words_of(lab, 1)[-3:] == ["1", "1", "1"]
+    assert words_of(lab, 1)[-7:-4] == ["1", "1", "1"], "before the ends of two curves"
     (stuck,), (falling,) = (drawn_as(lab, 1, f"ℓ₂, {what}") for what in ("stuck", "still falling"))
     assert (len(stuck.get_ydata()), len(falling.get_ydata())) == (1, 1)
     assert (stuck.get_color(), falling.get_markerfacecolor()) == (theme.FAILURE, theme.PAPER)
-    assert "ℓ₂ in 1; " in caption(now) and "and 1 are still falling." in caption(now)
+    assert "ℓ₂ in 1; " in lab.caption(now) and "and 1 are still falling." in lab.caption(now)
 
 
 def test_errors_beyond_the_axis_are_drawn_at_its_edge(make: Make) -> None:

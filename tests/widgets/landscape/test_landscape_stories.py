@@ -12,6 +12,7 @@ from moe_lab.core.snapshots import Snapshot
 from moe_lab.recovery.landscape.run import LossRun
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab_widgets import LandscapeLab
+from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.engine.record import side_by_side
 from moe_lab_widgets.labs import landscape as of
 from moe_lab_widgets.labs.landscape_stories import STORIES
@@ -50,9 +51,9 @@ def test_the_numbers_that_a_story_names_are_those_of_its_run(name: str) -> None:
     *_, last = side_by_side(begun, values, values["steps"])
     assert last.trials == 5
     for method, count, said in zip(last.names, counts, (first, second), strict=True):
-        stuck, falling = of.verdicts(last, method)
-        assert stuck is not None and falling is not None
-        assert tuple(int(which.sum()) for which in (of.found(last, method), stuck, falling)) == count, method
+        (judged,) = (one for one in of.errors_of(MarkRecord(last)) if one.name == of.NAMES[method])
+        assert judged.known
+        assert tuple(int(which.sum()) for which in (judged.found, judged.stuck, judged.falling)) == count, method
         if said is not None:
             assert said in story.what_to_see
             error = float(np.median(last.last("regressor_error", method)))

@@ -80,6 +80,23 @@ def test_a_basis_spans_what_it_should_and_is_orthonormal(tmp_path: Path) -> None
     repeated(tmp_path, compute, random(4, 12, 5))
 
 
+def test_eigenvectors_and_pseudo_inverses(tmp_path: Path) -> None:
+    def compute(square: torch.Tensor, wide: torch.Tensor) -> list[torch.Tensor]:
+        values, vectors = torch.linalg.eigh(square @ square.mT)
+        vectors = vectors * vectors.sum(1, keepdim=True).sign()
+        of_one, _ = torch.linalg.eigh(torch.eye(3, dtype=torch.float64) + 1)
+        short = wide[0].clone()
+        short[2] = short[0] - 2 * short[1]
+        return [values, vectors, of_one, *(torch.linalg.pinv(one) for one in (wide, short, 0 * wide[1]))]
+
+    repeated(tmp_path, compute, random(5, 4, 4), random(3, 4, 9))
+
+
+def test_normal_quantiles(tmp_path: Path) -> None:
+    shares = torch.cat((torch.linspace(0.0, 1.0, 101), 10.0 ** -torch.arange(1, 300, 7))).double()
+    repeated(tmp_path, lambda x: [torch.special.ndtri(x)], shares)
+
+
 def test_operations_on_every_layout(tmp_path: Path) -> None:
     def compute(x: torch.Tensor, y: torch.Tensor, place: torch.Tensor) -> list[torch.Tensor]:
         odd = torch.tensor([3.0, torch.nan, -torch.inf, torch.inf, -0.5, 3.0], dtype=torch.float64)
@@ -150,7 +167,7 @@ console.log(JSON.stringify(JSON.parse(fs.readFileSync(0)).map(missing)));"""
 def test_words_are_written_as_in_python(tmp_path: Path) -> None:
     values = [0.5, 1.5, 2.5, 0.125, 0.375, -0.25, 1234567.0, 0.005, 9.95, 9.949, -12.5, 0.0, 99.95, 1e-9, float("nan")]
     values += np.random.default_rng(0).normal(size=40).tolist()
-    forms = ["{:.0f}", "{:.1f}", "{:.2f}", "{:,.0f}", "{:.0%}", "{:.1%}", "{:.1s}", "a {:.2f} b"]
+    forms = ["{:.0f}", "{:.1f}", "{:.2f}", "{:,.0f}", "{:.0%}", "{:.1%}", "{:.1s}", "{:.2g}", "{:.6g}", "a {:.2f} b"]
     asked = [[form, value] for form in forms for value in values]
     found = in_node(tmp_path, WRITE, json.loads(json.dumps([[form, str(value)] for form, value in asked])), "written")
     assert found == [written(say(form, value)) for form, value in asked]

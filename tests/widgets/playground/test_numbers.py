@@ -40,7 +40,7 @@ const answer = asked.map(({ seed, trial, purpose, count, lengths }) => {
   const order = begun();
   const many = (draw) => { const from = begun(); return Array.from({ length: count }, () => from[draw]()); };
   return {
-    normals: many("normal"), uniforms: many("uniform"),
+    normals: many("normal"), uniforms: many("uniform"), gumbels: many("gumbel"),
     orders: lengths.map((length) => order.permutation(length)),
   };
 });"""
@@ -58,6 +58,7 @@ def test_streams_are_numpys(tmp_path: Path, seed: int) -> None:
         orders = stream(*key)
         assert found["orders"] == [orders.permutation(length).tolist() for length in lengths], key
         np.testing.assert_allclose(found["normals"], stream(*key).standard_normal(count), rtol=0, atol=1e-14)
+        np.testing.assert_allclose(found["gumbels"], stream(*key).gumbel(size=count), rtol=0, atol=1e-14)
 
 
 LOST = """

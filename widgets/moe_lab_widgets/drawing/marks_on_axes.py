@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from moe_lab.core.errors import InputError
-from moe_lab.drawing import map_marks, marks, patch_marks, theme
+from moe_lab.drawing import map_marks, marks, patch_marks, plane_marks, theme
 from moe_lab.drawing.marks import Mark
 from moe_lab.drawing.words import Words, say, written
-from moe_lab_widgets.drawing import boxes, maps, on_axes, strips, swarms, tiles, trials
+from moe_lab_widgets.drawing import boxes, maps, on_axes, planes, strips, swarms, tiles, trials
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.panel import Panel, PanelMarks
-from moe_lab_widgets.drawing.styles import INKS, LEVELS, SIDES, STYLES
+from moe_lab_widgets.drawing.styles import INKS, LEVELS, SIDES, SIGNS, STYLES
 
 Furniture = Callable[[MarkValues], Iterable[Sequence[Mark]]]
 """Returns the marks of each of a panel's Axes that depend on the values of the knobs alone."""
@@ -98,13 +98,14 @@ def _names(pattern: str | Sequence[str], count: int) -> list[str]:
 @draw_mark.register
 def _(one: marks.Scales, ax: Axes) -> None:
     ax.set(xlim=tuple(map(float, one.x)), ylim=tuple(map(float, one.y)))
-    for axis, ticks in ((ax.xaxis, one.x_ticks), (ax.yaxis, one.y_ticks)):
+    for axis, ticks, named in ((ax.xaxis, one.x_ticks, one.x_words), (ax.yaxis, one.y_ticks, one.y_words)):
         places = _array(ticks)
         places = places[np.isfinite(places)].tolist()
         if axis.axis_name in one.log:
             ax.set(**{f"{axis.axis_name}scale": "log"})
             axis.set_minor_locator(NullLocator())
-        axis.set_ticks(places, [f"{place:g}" for place in places] if axis.axis_name in one.log + one.bare else None)
+        words = list(named) or [f"{place:g}" for place in places]
+        axis.set_ticks(places, words if axis.axis_name in one.log + one.bare else None)
         if axis.axis_name in one.percent:
             on_axes.percents(axis)
         if axis.axis_name in one.bare:
@@ -182,12 +183,28 @@ def _(one: patch_marks.PlaceTable, ax: Axes) -> None:
 
 
 @draw_mark.register
+def _(one: plane_marks.PlaneAxes, ax: Axes) -> None:
+    planes.furnish(ax, one.x_name, one.y_name, one.name)
+
+
+@draw_mark.register
+def _(one: plane_marks.Relief, ax: Axes) -> None:
+    planes.relief(ax, _array(one.values))
+
+
+@draw_mark.register
+def _(one: plane_marks.Trail, ax: Axes) -> None:
+    planes.trail(ax, _array(one.x), _array(one.y), one.name)
+
+
+@draw_mark.register
 def _(one: marks.Outline, ax: Axes) -> None:
     x, y = _array(one.x), _array(one.y)
     if one.filled:
         ax.fill(x, y, color=theme.CLASSES_TINT[SIDES[one.style]], linewidth=0, zorder=1)
     else:
-        ax.plot(x, y, color=INKS[one.style], linewidth=1, zorder=2)
+        looks: dict[str, Any] = {"colors": INKS[one.style], "linewidths": 1, "zorder": 2, "label": one.name}
+        ax.add_collection(LineCollection([np.column_stack((x, y))], **looks), autolim=False)
 
 
 @draw_mark.register
@@ -276,11 +293,10 @@ def _(one: marks.Heads, ax: Axes) -> None:
 def _(one: marks.Points, ax: Axes) -> None:
     x, y = _array(one.x), _array(one.y)
     count = round(min(float(one.most), len(x)))
-    looks: dict[str, Any] = {"marker": "o", "markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0, "zorder": 3}
-    if one.shape == "star":
-        looks = {"marker": "*", "markersize": 15, "markeredgecolor": "white", "zorder": 2.5}
-    looks |= {"linestyle": "none", "color": INKS[one.style], "label": one.name, "clip_on": False}
-    on_axes.line(ax, x[:count], y[:count], **looks)
+    known = np.isfinite(x[:count]) & np.isfinite(y[:count])
+    looks: dict[str, Any] = {"linestyle": "none", "color": INKS[one.style], "label": one.name, "clip_on": False}
+    if known.any():
+        on_axes.line(ax, x[:count][known], y[:count][known], **looks | dict(SIGNS[one.shape]))
 
 
 @draw_mark.register

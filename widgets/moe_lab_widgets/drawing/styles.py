@@ -18,9 +18,24 @@ STYLES: Mapping[str, tuple[theme.Style, Mapping[str, Any]]] = {
 """The style of a curve, and how its median's line differs from it."""
 INKS = {
     "model": theme.INK, "other": theme.REFERENCE, "ink": theme.INK, "muted": theme.MUTED, "failure": theme.FAILURE,
-    "rule": theme.RULE, "class 1": theme.CLASSES[0], "class 2": theme.CLASSES[1],
+    "rule": theme.RULE, "found": theme.FOUND, "gold": theme.GOLD,
+    "class 1": theme.CLASSES[0], "class 2": theme.CLASSES[1],
     **{f"other {number}": theme.REFERENCE for number in (1, 2, 3, 4)},
 }  # fmt: skip
+SIGNS: Mapping[str, Mapping[str, Any]] = {
+    "dot": {"marker": "o", "markersize": 2.8, "alpha": 0.75, "markeredgewidth": 0, "zorder": 3},
+    "star": {"marker": "*", "markersize": 15, "markeredgecolor": "white", "zorder": 2.5},
+    "target": {"marker": "*", "markersize": 17, "markeredgecolor": theme.INK, "zorder": 5},
+    "ring": {"marker": "o", "markersize": 8, "markerfacecolor": theme.PAPER, "zorder": 5},
+    "disc": {"marker": "o", "markersize": 9, "markeredgecolor": theme.PAPER, "zorder": 5},
+    **{
+        name: {"marker": marker, "markersize": 9, "markeredgecolor": theme.PAPER, "zorder": 5}
+        for name, marker in (("left", "<"), ("right", ">"), ("up", "^"), ("down", "v"))
+    },
+    "cross": {"marker": "X", "markersize": 10, "markeredgecolor": theme.PAPER, "zorder": 5},
+    "hollow": {"marker": "v", "markersize": 8, "markerfacecolor": theme.PAPER, "zorder": 5},
+}
+"""How the shapes of `Points` look."""
 SIDES = {"class 1": 0, "class 2": 1}
 LEVELS: Mapping[str, Mapping[str, Any]] = {
     "dashed": {"linewidth": 1, "linestyle": (0, (6, 3)), "zorder": 2},

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import torch
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from numpy.typing import NDArray
 
 from moe_lab.core.config import require
 from moe_lab.drawing import theme
+from moe_lab.drawing.marks import Mark, Outline, Scales, middle
+from moe_lab.drawing.words import Words, say, written
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral
 from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
 from moe_lab.recovery.printed import printed
-from moe_lab_widgets.drawing.error_curves import (
-    FOUND_COLOUR,
+from moe_lab_widgets.drawing.error_marks import (
     Errors,
-    draw_errors,
+    count_heads,
+    ends_of,
+    error_marks,
     fates_in_words,
-    furnish_errors,
     lines_in_words,
 )
-from moe_lab_widgets.drawing.on_axes import box_of, cells, ends, name_cells, note, reads, write
-from moe_lab_widgets.drawing.panel import Panel, PanelValues
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.marks_on_axes import mark_panel
+from moe_lab_widgets.drawing.on_axes import box_of, cells, name_cells, note, reads, write
+from moe_lab_widgets.drawing.panel import Panel
+from moe_lab_widgets.drawing.styles import INKS
 from moe_lab_widgets.drawing.tables import key
 from moe_lab_widgets.drawing.trials import spread_words
-from moe_lab_widgets.drawing.words import middle, two_digits
+from moe_lab_widgets.drawing.words import two_digits
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.record import Record
@@ -42,12 +48,15 @@ NO_MIXTURE, P3 = "none", "P3(y)"
 HAVE_PRINTED = tuple(g for g in ACTIVATIONS if printed(g, 0.1))
 """Activations whose P3 the paper prints."""
 NAMES = {SPECTRAL: "spectral + EM", JOINT: "joint EM"}
-STYLES = {"spectral + EM": theme.MODEL, "joint EM": theme.OTHER}
+STYLES = {SPECTRAL: "model", JOINT: "other"}
 ENDS = {"spectral + EM": "spectral\n+ EM ", "joint EM": "joint EM\n"}
 """What stands before the numbers at the ends of the curves."""
 SUBSCRIPTS = "₁₂₃₄₅₆₇₈₉"
 LEAST_WORDS = 34
 """Pixels of a cell from which its number is written into it."""
+FLOOR = "EM from the true parameters"
+COUNTS = {"x": 1.0, "left": 62.0, "wide": 62.0}
+"""Where the table of counts stands."""
 EDGES = (0, 0.4, 0.67, 1)
 """Where the three stages of the spectral method begin, as parts of the axis, however long each is."""
 
@@ -142,7 +151,7 @@ def draw_found(axes: list[Axes], now: Record) -> None:
         which = f", trial {trial + 1} of {now.trials}" if now.trials > 1 else ""
         words = [NAMES[name] + which, progress_of(now, name, trial)]
         style: dict[str, Any] = {"ha": "left", "bold": True, "size": theme.SMALL_SIZE}
-        write(ax, -0.5, -0.5, words, STYLES[NAMES[name]].colour, down=[-46, -29], **style)
+        write(ax, -0.5, -0.5, words, INKS[STYLES[name]], down=[-46, -29], **style)
         draw_cosines(ax, now, name, trial)
 
 
@@ -163,7 +172,7 @@ def draw_cosines(ax: Axes, now: Record, name: str, trial: int) -> None:
     sought = np.asarray(cosines.any(1))  # estimates not sought yet are 0
     signs = [("✓" if right else "✗") if known else "" for right, known in zip(good, sought, strict=True)]
     style: dict[str, Any] = {"bold": True, "size": 14, "right": 11}
-    write(ax, k - 0.5, np.arange(k), signs, np.where(good, FOUND_COLOUR, theme.FAILURE), **style)
+    write(ax, k - 0.5, np.arange(k), signs, np.where(good, theme.FOUND, theme.FAILURE), **style)
     numbers = [number(cosine) if known else "–" for cosine, known in zip(own, sought, strict=True)]
     numbers.append(f"worst {number(gates.min())}" if gates.any() else "–")
     rows, aside = np.append(np.arange(k), k + 0.4), np.append(np.full(k, 35), 18)
@@ -193,28 +202,30 @@ def _words(cosines: NDArray[np.float64], cell: float) -> list[str]:
 # ---- panel 2: the error over EM's iterations ----
 
 
-def furnish_error(ax: Axes, values: PanelValues) -> None:
-    limits, longest = values.of(error_limits), values.of(longest_em)
-    ax.set(xscale="log", xlim=(1, 1 + longest), ylim=limits)
-    furnish_errors(ax, {tick: f"{tick:g}" for tick in ticks(*limits)}, STYLES, left=62, wide=62)
+def error_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    (low, high), longest = error_limits(values.plain), longest_em(values.plain)
     whole = [0, *(10**power for power in range(6) if 10**power <= longest)]
-    ax.set_xticks([1 + iteration for iteration in whole], [str(iteration) for iteration in whole])
-    ax.minorticks_off()
-    reads(ax, x="1 + iteration", y="error")
-    ax.text(0.5, -0.11, "EM iteration", transform=ax.transAxes, ha="center", va="center", size=theme.TEXT_SIZE)
+    at = ticks(low, high)
+    yield [
+        Scales(
+            (1, 1 + longest), (low, high), [1 + iteration for iteration in whole], at, "EM iteration",
+            x_reads="1 + iteration", y_reads="error", log="xy",
+            x_words=[str(iteration) for iteration in whole], y_words=[f"{tick:g}" for tick in at],
+        ),
+        *count_heads([(NAMES[name], STYLES[name]) for name in NAMES], low=low, **COUNTS),
+    ]  # fmt: skip
 
 
-def draw_error(ax: Axes, now: Record) -> None:
-    last = draw_errors(ax, errors_of(now), STYLES, firm=at.shown(now))
-    labels = [(error, ENDS[name] + two_digits(error), STYLES[name].colour) for name, error in last.items()]
-    best = middle(now.last("best"))
-    if np.isfinite(best):
-        x, height = ax.get_xlim(), float(np.clip(best, *ax.get_ylim()))
-        style: dict[str, Any] = {"colors": FOUND_COLOUR, "linewidths": 1.2, "linestyles": ":", "zorder": 1.5}
-        floor = LineCollection([[(one, height) for one in x]], label="EM from the true parameters, median", **style)
-        ax.add_collection(floor, autolim=False)
-        labels.append((best, f"EM from\ntruth {two_digits(best)}", FOUND_COLOUR))
-    ends(ax, labels, apart=0.15)
+def error(now: MarkRecord) -> Iterator[list[Mark]]:
+    limits, methods = error_limits(now.values.plain), errors_of(now.record)
+    best = middle(torch.as_tensor(now.record.last("best")))
+    floor = best.clamp(*limits)
+    yield [
+        *error_marks(methods, limits, torch.tensor(at.shown(now.record)), **COUNTS),
+        Outline(torch.tensor([1.0, 1.0 + longest_em(now.values.plain)]), floor.expand(2), "found", name=FLOOR),
+        ends_of(methods, [f"{ENDS[one.name]}{{:.2g}}" for one in methods],
+                [(best, "EM from\ntruth {:.2g}", "found")]),
+    ]  # fmt: skip
 
 
 def errors_of(now: Record) -> list[Errors]:
@@ -222,7 +233,11 @@ def errors_of(now: Record) -> list[Errors]:
     methods = []
     for name in now.names:
         steps, errors = at.em_errors(now, name)
-        methods.append(Errors(NAMES[name], 1 + steps, errors, at.whole(now, name), *at.verdicts(now, name)))
+        if not len(steps):
+            steps, errors = np.full(1, np.nan), np.full((1, now.trials), np.nan)
+        stuck, falling = at.verdicts(now, name)
+        parts = (1.0 + steps, errors, errors[-1], at.whole(now, name), stuck, falling, np.array(True))
+        methods.append(Errors(NAMES[name], STYLES[name], *map(torch.as_tensor, parts)))
     return methods
 
 
@@ -249,11 +264,11 @@ def ticks(low: float, high: float) -> list[float]:
     return [digit * 10.0**power for power in powers for digit in (1, 2, 5) if low <= digit * 10.0**power <= high]
 
 
-def error_note(values: Mapping[str, Any]) -> str:
+def error_note(values: MarkValues) -> Words:
     return (
-        "distance from the true parameters\n"
-        f"{lines_in_words(values['trials'])}\n"
-        f"✗ stuck: under {100 * GAIN:.0f} % better in {WINDOW} iterations"
+        say("distance from the true parameters\n")
+        + lines_in_words(values)
+        + say(f"\n✗ stuck: under {100 * GAIN:.0f} % better in {WINDOW} iterations")
     )
 
 
@@ -269,13 +284,13 @@ def furnish_stages(ax: Axes, values: Mapping[str, Any]) -> None:
     ax.vlines(EDGES[1:3], 0, 1.03, color=theme.REFERENCE, linewidth=0.8, zorder=1)
     ax.axhline(FOUND, color=theme.FAILURE, linewidth=1, zorder=1)
     note(ax, -30, -18, "— regressors", theme.INK)
-    note(ax, 86, -18, "- - gates", FOUND_COLOUR)
+    note(ax, 86, -18, "- - gates", theme.FOUND)
     style: dict[str, Any] = {"size": theme.SMALL_SIZE}
     write(ax, _centers(), 0, ["power", "gates", "all"], down=12, **style)
     lengths = [f"{at.POWER_ITERATIONS} each", f"{at.GATE_ITERATIONS} of EM", f"{at.EVERYTHING_ITERATIONS} of EM"]
     write(ax, _centers(), 0, lengths, theme.MUTED, down=29, **style)
-    note(ax, -30, 52, "✓ found at the end of each stage", FOUND_COLOUR, under=True)
-    write(ax, 0, 0, ["a", "w"], [theme.INK, FOUND_COLOUR], bold=True, right=-10, down=[69, 86])
+    note(ax, -30, 52, "✓ found at the end of each stage", theme.FOUND, under=True)
+    write(ax, 0, 0, ["a", "w"], [theme.INK, theme.FOUND], bold=True, right=-10, down=[69, 86])
 
 
 def draw_stages(ax: Axes, now: Record) -> None:
@@ -293,10 +308,10 @@ def draw_stages(ax: Axes, now: Record) -> None:
     style: dict[str, Any] = {"linewidths": 1.4, "zorder": 3}
     for curves in (
         LineCollection(lines, colors=[(theme.INK, 0.8)], label="a regressor", **style),
-        LineCollection(dashes, colors=[FOUND_COLOUR], linestyles="--", label="a gate", **style),
+        LineCollection(dashes, colors=[theme.FOUND], linestyles="--", label="a gate", **style),
     ):
         ax.add_collection(curves, autolim=False)
-    counts, colours = at.found_by_stage(now, trial), np.repeat([theme.INK, FOUND_COLOUR], 3)
+    counts, colours = at.found_by_stage(now, trial), np.repeat([theme.INK, theme.FOUND], 3)
     words = [word for row in counts for word in row]
     down = np.repeat([69, 86], 3)
     write(ax, np.tile(_centers(), 2), 0, words, colours, bold=True, size=theme.SMALL_SIZE, down=down)
@@ -324,12 +339,12 @@ def caption(now: Record) -> str:
             f"{where}{ours} of {k} regressors are found (|cos| ≥ {FOUND:g}) after {now.of(SPECTRAL).step} of "
             f"{at.power(now.values)} power iterations. Joint EM has found {theirs} in {joint} iterations."
         )
-    errors = [two_digits(middle(at.em_errors(now, name)[1][-1])) for name in now.names]
+    errors = [two_digits(float(middle(one.last))) for one in errors_of(now)]
     text = (
         f"{where}{'spectral' if where else 'Spectral'} + EM has found {ours} of {k} regressors and joint EM {theirs}. "
         f"Median errors: {errors[0]} and {errors[1]}."
     )
-    return text + fates_in_words(errors_of(now)) + spread_words(now.trials)
+    return text + written(fates_in_words(errors_of(now))) + spread_words(now.trials)
 
 
 def progress(now: Record) -> str:
@@ -362,7 +377,7 @@ GridlockLab = lab(
             columns=2,
             gap=19,
         ),
-        Panel("Error over time", draw_error, furnish_error, error_note, 305, (49, 105, 100, 102)),
+        mark_panel("Error over time", error, error_axes, error_note, width=305, margins=(49, 105, 100, 102)),
         Panel(
             "How the start is found",
             draw_stages,

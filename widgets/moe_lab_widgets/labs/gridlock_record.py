@@ -80,7 +80,7 @@ def from_the_truth(run: MixtureRun) -> Iterator[NDArray[np.float64]]:
     start = State(samples.truth.regressors, samples.truth.gates)
     how: dict[str, Any] = {"iterations": BEST_ITERATIONS, "move_regressors": True}
     for progress in em(start, samples.x, samples.y, task.g, task.noise, **how):
-        yield parameter_error(*progress.state, samples.truth)
+        yield parameter_error(*progress.state, samples.truth).cpu().numpy()
 
 
 # ---- where a method is ----

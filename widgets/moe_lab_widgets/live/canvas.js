@@ -18,6 +18,7 @@ import {
 import { OF_MAPS, bound } from "./maps.js";
 import { median } from "./plain.js";
 import { OF_EXPERTS } from "./shapes.js";
+import { OF_PLANES } from "./planes.js";
 import { OF_PRUNING } from "./strips.js";
 import { written } from "./written.js";
 
@@ -45,7 +46,7 @@ export function drawPanel(canvas, panel, furniture, marks, pinned, focus, scale)
   boxesOf(panel, width / scale).forEach((box, place) => {
     axes.turnTo(box);
     for (const one of [...(furniture[place] ?? []), ...(marks[place] ?? [])]) {
-      const drawn = MARKS[one.mark] ?? OF_EXPERTS[one.mark] ?? OF_MAPS[one.mark] ?? OF_PRUNING[one.mark];
+      const drawn = ALL.find((some) => one.mark in some)?.[one.mark];
       if (!drawn) throw new Error(`a page cannot draw ${one.mark}`);
       drawn.call(axes, one);
     }
@@ -135,7 +136,7 @@ const MARKS = {
     );
     const looks = { colour: THEME.muted };
     const percent = one.percent ?? "";
-    for (const tick of (one.x_ticks ?? []).filter(Number.isFinite)) {
+    for (const [place, tick] of (one.x_ticks ?? []).filter(Number.isFinite).entries()) {
       line(
         context,
         [
@@ -145,7 +146,8 @@ const MARKS = {
         THEME.reference,
         0.8 * POINT,
       );
-      this.write(tickOf(tick, percent.includes("x")), this.x(tick), bottom + 14, { ...looks, align: "center" });
+      const words = one.x_words?.[place] ?? tickOf(tick, percent.includes("x"));
+      this.write(words, this.x(tick), bottom + 14, { ...looks, align: "center" });
     }
     const ticks = (one.y_ticks ?? []).filter(Number.isFinite);
     ticks.forEach((/** @type {number} */ tick, /** @type {number} */ place) => {
@@ -160,7 +162,7 @@ const MARKS = {
           THEME.reference,
           0.8 * POINT,
         );
-      const words = last ? one.last_y : tickOf(tick, percent.includes("y"));
+      const words = last ? one.last_y : (one.y_words?.[place] ?? tickOf(tick, percent.includes("y")));
       this.write(words, left - 8, this.y(tick), { ...looks, align: "right" });
     });
     /** @param {string} style */
@@ -422,3 +424,4 @@ const MARKS = {
     this.write(written(one.words), this.x(one.x) + (one.right ?? 0), y, looks);
   },
 };
+const ALL = [MARKS, OF_EXPERTS, OF_MAPS, OF_PLANES, OF_PRUNING];

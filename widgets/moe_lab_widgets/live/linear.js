@@ -1,4 +1,4 @@
-/** Mathematics of matrices, the only mathematics that is written by hand here. */
+/** Mathematics of matrices that is written by hand; eigenvectors and pseudo-inverses are in `rotations.js`. */
 
 import { numberOf } from "./layout.js";
 

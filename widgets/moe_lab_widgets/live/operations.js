@@ -18,6 +18,7 @@ import {
 } from "./kernels.js";
 import { dimensionOf, numberOf, part, without } from "./layout.js";
 import { orthogonalise } from "./linear.js";
+import { decompose, pseudoInvert } from "./rotations.js";
 
 /** @typedef {import("./engine.js").Engine} Engine */
 /** @typedef {import("./layout.js").Operand} Operand */
@@ -310,6 +311,12 @@ const MAKERS = {
     const factor = this.operand(named.alpha ?? given[4] ?? 1);
     const product = this.product(output, given.slice(1, 3), program);
     return [product, this.over(LOOPS.add, output, this.operand(given[0]), output, factor)];
+  },
+  _linalg_eigh({ given, results: [values, vectors] }) {
+    return decompose(this.heap, this.operand(given[0]), values, vectors);
+  },
+  linalg_pinv({ given, results: [output] }) {
+    return pseudoInvert(this.heap, this.operand(given[0]), output);
   },
   linalg_qr({ given, results: [basis, triangular] }) {
     return orthogonalise(this.heap, this.operand(given[0]), basis, triangular);

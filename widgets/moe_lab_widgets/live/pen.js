@@ -39,6 +39,8 @@ export const INKS = {
   muted: THEME.muted,
   failure: THEME.failure,
   rule: THEME.rule,
+  found: THEME.found,
+  gold: THEME.gold,
   axis: THEME.rule,
   ...Object.fromEntries([1, 2, 3, 4].map((place) => [`other ${place}`, THEME.reference])),
   "class 1": THEME.classes[0],
@@ -72,6 +74,7 @@ export class AxesPen {
     this.map = null;
     /** @type {any} */
     this.strip = null;
+    this.plane = "";
   }
 
   /** Turns to other axes. @param {Box} box */
@@ -96,6 +99,7 @@ export class AxesPen {
     const { box, scales, table } = this;
     if (table) return box.top + (value + 0.5) * table.high;
     const [low, high] = scales.y;
+    if (scales.log?.includes("y")) return box.top + box.height * (1 - Math.log(value / low) / Math.log(high / low));
     return box.top + box.height * (1 - (value - low) / (high - low));
   }
 
@@ -181,11 +185,11 @@ export function bands(pen, one, known, colour) {
   }
   const { values } = some[some.length - 1];
   const [steps, widest, kernel] = [40, 0.15, [1, 4, 6, 4, 1]];
-  const [low, high] = pen.scales.y;
+  const { top, height } = pen.box;
   const counts = Array(steps).fill(0);
   for (const value of values) {
-    counts[Math.min(steps - 1, Math.floor((steps * (Math.min(Math.max(value, low), high) - low)) / (high - low)))] +=
-      1;
+    const share = Math.min(Math.max(1 - (pen.y(value) - top) / height, 0), 1);
+    counts[Math.min(steps - 1, Math.floor(steps * share))] += 1;
   }
   const mirrored = (/** @type {number} */ at) => counts[at < 0 ? -at - 1 : at >= steps ? 2 * steps - 1 - at : at];
   const smooth = counts.map(
@@ -197,10 +201,7 @@ export function bands(pen, one, known, colour) {
   const outline = [];
   smooth.forEach((count, at) => {
     if (count)
-      outline.push([
-        right - (widest * pen.box.width * count) / most,
-        pen.y(low + ((at + 0.5) / steps) * (high - low)),
-      ]);
+      outline.push([right - (widest * pen.box.width * count) / most, top + height * (1 - (at + 0.5) / steps)]);
   });
   if (outline.length < 2) return;
   const shape = /** @type {[number, number][]} */ ([

@@ -91,11 +91,13 @@ def _recorded(
     draws, given = _Draws(recorder), RecordedValues(recorder, values)
     trainings = _begun(training, runs, recorder, draws, given)
     learners = {name: one.learners[0] for name, one in trainings.items()}
+    for learner in learners.values():
+        learner.coming = draws.of_steps(learner.step_draws, learner.trials)
     latest: dict[str, dict[str, Tensor]] = {name: {} for name in learners}
     apart = any(type(one).online is not Learner.online for one in learners.values())
     # in the order in which they run, so that what a first program keeps is there for the others
     _measured("first" if apart else "whole", learners, recorder, latest)
-    _stepped(learners, recorder, draws)
+    _stepped(learners, recorder)
     ends = _ended(learners, recorder)
     for kind in ("whole", "measure") if apart else ("measure",):
         _measured(kind, learners, recorder, latest)
@@ -149,8 +151,6 @@ class _Draws:
 
     def _numbers(self, draws: tuple[Draw, ...], trials: Sequence[int], steps: bool) -> Tensor:
         """Returns the numbers of the last one of some draws that follow one another."""
-        if draws[-1].kind == "gumbel":
-            raise NotRecordedError(f"a page cannot draw the numbers for {draws[-1].purpose!r}, which are gumbel")
         if (draws, steps) not in self._known:
             with torch._C._DisableTorchDispatch():
                 made = torch.rand(len(trials), *draws[-1].whole_shape, dtype=torch.float64)
@@ -161,7 +161,7 @@ class _Draws:
         """Returns the buffers with the streams that fill them, and what is drawn of these before."""
         return [
             {"place": place, "purpose": draw.purpose, "kind": draw.kind, "several": draw.several or 0,
-             "things": draw.things or 0,
+             "things": draw.things or 0, "block": list(draw.block or ()),
              "before": [[one.kind, math.prod(one.shape), one.things or 0] for one in before]}
             for ((*before, draw), of_steps), (_, place) in self._known.items()
             if of_steps is steps
@@ -187,12 +187,11 @@ def _begun(
     return trainings
 
 
-def _stepped(learners: Mapping[str, Learner], recorder: OperationRecorder, draws: _Draws) -> None:
+def _stepped(learners: Mapping[str, Learner], recorder: OperationRecorder) -> None:
     """Records a step of each run."""
     for name, learner in learners.items():
-        raw = draws.of_steps(learner.step_draws, learner.trials)
         with as_on_accelerator(), recorder.program(f"step/{name}"):
-            learner.take_step(*learner.inputs_of(raw))
+            learner.take_step(*learner.inputs_of(learner.coming or {}))
 
 
 def _ended(learners: Mapping[str, Learner], recorder: OperationRecorder) -> dict[str, Any]:

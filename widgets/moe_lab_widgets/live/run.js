@@ -6,10 +6,11 @@ import { placesIn } from "./places.js";
 import { Stream } from "./streams.js";
 
 /** @typedef {import("./places.js").Place} Place */
-/** @typedef {"uniform" | "float32" | "normal" | "order"} Kind */
+/** @typedef {"uniform" | "float32" | "normal" | "gumbel" | "order"} Kind */
 /** Raw numbers (trial, ...) of a purpose; of several streams along the second axis; orders of so many things. Before
- * them others are drawn of each stream: their kind, how many, and things.
- * @typedef {{ place: Place, purpose: string, kind: Kind, several: number, things: number,
+ * them others are drawn of each stream: their kind, how many, and things. Of steps in blocks, the numbers of a block,
+ * and those of a step.
+ * @typedef {{ place: Place, purpose: string, kind: Kind, several: number, things: number, block: number[],
  *   before: [Kind, number, number][] }} Draw */
 /** When trials may end, in steps, and where it is told whether a run is over.
  * @typedef {{ every: number, last: Place }} Ending */
@@ -59,6 +60,7 @@ export class Run {
     for (const { place } of recorded.history) this.engine.set(place.buffer, NaN);
     for (const draw of recorded.draws) this.fillOnce(draw);
     for (const name of Object.keys(programs)) if (name.startsWith("begin/")) this.engine.run(name);
+    this.fillStep();
     if (every < Infinity) this.record();
   }
 
@@ -120,11 +122,23 @@ export class Run {
     }
   }
 
+  /** Fills the raw numbers of the step that comes next: measures may read them. */
+  fillStep() {
+    this.recorded.stepDraws.forEach((draw, number) => {
+      const [most, each] = draw.block;
+      const steps = draw.block.length ? Math.max(1, Math.floor(most / each)) : Infinity;
+      const block = Math.floor(this.step / steps);
+      if (block && this.step % steps === 0) this.sources[number].clear();
+      const purpose = draw.block.length ? draw.purpose.replace("{}", String(block)) : draw.purpose;
+      this.fill({ ...draw, purpose }, this.sources[number]);
+    });
+  }
+
   /** Takes a step, and records where one is due; returns whether it has. */
   advance() {
-    this.recorded.stepDraws.forEach((draw, number) => this.fill(draw, this.sources[number]));
     for (const name of this.names) this.engine.run(`step/${name}`);
     this.step += 1;
+    this.fillStep();
     for (const [name, every] of Object.entries(this.epochs)) {
       if (this.step % every === 0) this.endTrials(name);
     }
@@ -244,6 +258,7 @@ class Source {
     }
     for (let i = 0; i < into.length; i++) {
       if (kind === "normal") into[i] = stream.normal();
+      else if (kind === "gumbel") into[i] = stream.gumbel();
       else into[i] = kind === "float32" ? (stream.word() >>> 8) / 16777216 : stream.uniform();
     }
   }

@@ -2,7 +2,7 @@
 
 import { placeTable, placesOfPatches } from "./boxes.js";
 import { THEME, area, head, line, mark, pushedApart } from "./drawing.js";
-import { INKS, POINT, SMALL } from "./pen.js";
+import { INKS, POINT, SMALL, TEXT } from "./pen.js";
 import { upTo } from "./plain.js";
 import { tileTable, tiles } from "./tiles.js";
 
@@ -17,6 +17,22 @@ const CLASS_COLOURS = Object.fromEntries(
   ]),
 );
 
+/** How the shapes of `Points` look.
+ * @type {Record<string, { shape: string, radius: number, edge: number, edgeColour?: string, hollow?: boolean,
+ *   alpha?: number }>} */
+const SIGNS = {
+  dot: { shape: "circle", radius: 1.9, edge: 0, alpha: 0.75 },
+  star: { shape: "star", radius: 10, edge: 1 },
+  target: { shape: "star", radius: 12, edge: 1, edgeColour: THEME.ink },
+  ring: { shape: "circle", radius: 5.5, edge: 1.4, hollow: true },
+  disc: { shape: "circle", radius: 6, edge: 1.4, edgeColour: THEME.paper },
+  ...Object.fromEntries(
+    ["left", "right", "up", "down"].map((shape) => [shape, { shape, radius: 5, edge: 1.4, edgeColour: THEME.paper }]),
+  ),
+  cross: { shape: "cross", radius: 6, edge: 0 },
+  hollow: { shape: "down", radius: 4, edge: 1.4, hollow: true },
+};
+
 /** Experts up to which numbers stand above their bars. */
 const FEW = 4;
 
@@ -26,19 +42,23 @@ export const OF_EXPERTS = {
   TileTable: tileTable,
   Places: placesOfPatches,
   PlaceTable: placeTable,
-  Outline({ x, y, style, filled }) {
+  Outline({ x, y, style, filled, name }) {
     const points = pointsAt(this, x, y);
     if (filled) area(this.context, points, CLASS_COLOURS[style].tint);
     else line(this.context, points, INKS[style], POINT);
+    if (name) for (const [across, down] of points) this.spot(across, down, 5, name, -1);
   },
   Points({ x, y, style, shape, name, most }) {
     const { context } = this;
-    const star = shape === "star";
+    const look = SIGNS[shape ?? "dot"];
     pointsAt(this, x, y)
       .slice(0, Math.min(Number(most ?? Infinity), x.data.length))
+      .filter((point) => point.every(Number.isFinite))
       .forEach(([across, down]) => {
-        context.globalAlpha = star ? 1 : 0.75;
-        mark(context, star ? "star" : "circle", across, down, star ? 10 : 1.9, INKS[style], star ? 1 : 0);
+        context.globalAlpha = look.alpha ?? 1;
+        const [inside, edge] = look.hollow ? [THEME.paper, INKS[style]] : [INKS[style], look.edgeColour ?? "white"];
+        if (look.shape === "cross") this.write("✖", across, down, { colour: inside, align: "center", size: TEXT });
+        else mark(context, look.shape, across, down, look.radius, inside, look.edge, edge);
         if (name) this.spot(across, down, 4, name, -1);
       });
     context.globalAlpha = 1;

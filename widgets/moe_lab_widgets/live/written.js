@@ -1,11 +1,11 @@
 /** Words with numbers in them, written as `moe_lab.drawing.words.written` does. */
 
-import { fixed, joined } from "./plain.js";
+import { fixed, general, joined } from "./plain.js";
 
 /** A number, or which things are true. @typedef {number | string | { data: ArrayLike<number> }} Value */
 /** @typedef {{ text: string, numbers?: Value[], when?: number | boolean, instead?: Words, then?: Words }} Words */
 
-const FORM = /\{:(?:(,?)\.(\d)([f%s])|names)\}/g;
+const FORM = /\{:(?:(,?)\.(\d)([fg%s])|names)\}/g;
 
 /** @param {Words | null | undefined} words @returns {string} */
 export function written(words) {
@@ -31,6 +31,7 @@ function trueNames(which) {
 function formatted(value, comma, digits, kind) {
   if (!Number.isFinite(value)) return "–";
   if (kind === "%") return `${fixed(100 * value, digits)} %`;
+  if (kind === "g") return general(value, digits);
   if (kind === "s") return fixed(value, Math.abs(value) < 10 - 0.5 / 10 ** digits ? digits : 0);
   const plain = fixed(value, digits);
   return comma ? plain.replace(/\B(?=(\d{3})+(?!\d))/g, ",") : plain;

@@ -214,6 +214,8 @@ def colours() -> dict[str, Any]:
         "ink": theme.INK,
         "reference": theme.REFERENCE,
         "failure": theme.FAILURE,
+        "found": theme.FOUND,
+        "gold": theme.GOLD,
         "muted": theme.MUTED,
         "rule": theme.RULE,
         "background": theme.BACKGROUND,

@@ -93,14 +93,16 @@ const SHAPES = {
   diamond: [4, 0, 1.32],
   up: [3, UP, 1.42],
   down: [3, -UP, 1.42],
+  left: [3, Math.PI, 1.42],
+  right: [3, 0, 1.42],
   5: [5, UP, 1.15],
   6: [6, UP, 1.15],
   8: [8, Math.PI / 8, 1.1],
 };
 
 /** @param {Context} context @param {string} shape one of the theme, or "star" @param {number} x @param {number} y
- * @param {number} radius @param {string} colour @param {number} edge width of its white edge */
-export function mark(context, shape, x, y, radius, colour, edge = 0) {
+ * @param {number} radius @param {string} colour @param {number} edge width of its edge @param {string} edgeColour */
+export function mark(context, shape, x, y, radius, colour, edge = 0, edgeColour = "white") {
   if (shape === "star") {
     const notches = corners(5, UP + Math.PI / 5, x, y, 0.42 * radius);
     trace(context, corners(5, UP, x, y, radius).flatMap((tip, place) => [tip, notches[place]]));
@@ -112,7 +114,7 @@ export function mark(context, shape, x, y, radius, colour, edge = 0) {
   context.fillStyle = colour;
   context.fill();
   if (!edge) return;
-  context.strokeStyle = "white";
+  context.strokeStyle = edgeColour;
   context.lineWidth = edge;
   context.lineJoin = "round";
   context.stroke();

@@ -40,6 +40,15 @@ export function fixed(value, digits) {
   return value.toFixed(digits);
 }
 
+/** A number with some digits in all, as Python's form "g" has it. @param {number} value @param {number} digits */
+export function general(value, digits) {
+  const [mantissa, power] = value.toExponential(digits - 1).split("e");
+  const exponent = Number(power);
+  if (exponent >= -4 && exponent < digits) return String(Number(fixed(value, digits - 1 - exponent)));
+  const size = String(Math.abs(exponent)).padStart(2, "0");
+  return `${Number(mantissa)}e${exponent < 0 ? "-" : "+"}${size}`;
+}
+
 /** Whole percents, without the sign. @param {number} share */
 export const percentOf = (share) => fixed(100 * share, 0);
 

@@ -126,6 +126,14 @@ export class Stream {
     }
   }
 
+  /** A standard Gumbel number. */
+  gumbel() {
+    for (;;) {
+      const rest = 1 - this.uniform();
+      if (rest < 1) return -Math.log(-Math.log(rest));
+    }
+  }
+
   /** 32 bits: of each 64 the low half first. */
   word() {
     this.hasHalf = !this.hasHalf;
