@@ -10,7 +10,7 @@ import sys
 from html import unescape
 from html.parser import HTMLParser
 from importlib import import_module
-from inspect import signature
+from inspect import getdoc, signature
 from itertools import pairwise
 from pathlib import Path
 from urllib.parse import parse_qsl, urlparse
@@ -324,6 +324,9 @@ class TestBuilt:
             stem = next(notebook.stem for notebook in NOTEBOOKS if notebook.number == number)
             assert f'See <a class="reference internal" href="../{stem}.html"' in about, name
         assert 'href="reference/moe_lab.patch_routing.html"' in (built / "02_router_alignment.html").read_text()
+        first = page.partition("<table")[2].partition("</table>")[0]
+        line = getdoc(JointMoE).splitlines()[0].rstrip(".")
+        assert 'href="#moe_lab.patch_routing.JointMoE"' in first and line in unescape(re.sub("<[^>]*>", "", first))
 
     def test_every_figure_is_in_the_gallery_with_its_call(self, built):
         page = Resources(built / "howto" / "gallery.html")

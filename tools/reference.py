@@ -11,7 +11,8 @@ import base64
 import importlib
 import importlib.util
 import inspect
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,7 @@ from moe_lab.registry import NOTEBOOKS, PAPERS, SHARED_ROOMS, notebook_of
 from tools.outputs import is_exercise
 from tools.pairs import read
 
+ROOT = Path(__file__).resolve().parent.parent
 SHARED: Mapping[str, str] = {
     "moe_lab.core.snapshots": "Runs as streams of Snapshots",
     "moe_lab.drawing.plots": "Learning curves",
@@ -32,9 +34,12 @@ SHARED: Mapping[str, str] = {
     "moe_lab.recovery.gridlock.estimator": "A regressor for scikit-learn",
     "moe_lab_hub": "Models of Hugging Face",
 }
+OF_COURSE = ("moe_lab.cli", "moe_lab.course", "moe_lab.exercises", "moe_lab.drawing.theme", "moe_lab.drawing.mixture")
+"""What notebooks and how-to pages import that is the course's own, or looks alone."""
 PARTS = ("figures", "plots", "theory")
 """Modules of a room with pages of their own."""
 
+_OF_HOWTO = re.compile(r"^(?:from|import) (moe_lab[\w.]*)", re.MULTILINE)
 _TINY = "samples=(60, 100), trials=3"
 SMALL: Mapping[str, Mapping[str, str]] = {
     "moe_lab.patch_routing.figures": {
@@ -72,14 +77,29 @@ PICTURE = """
 `caption(data)` describes it in words."""
 
 
-def modules() -> dict[str, str]:
-    """Every module with a page, and its title."""
+@cache
+def modules(root: Path = ROOT) -> Mapping[str, str]:
+    """Every module with a page, and its title: those above, the rooms, and what notebooks and how-to pages import."""
     found = dict(SHARED)
     for room in (*(paper.room for paper in PAPERS.values()), *SHARED_ROOMS):
         package = f"moe_lab.{room}"
         found[package] = (inspect.getdoc(importlib.import_module(package)) or package).split(":")[0].splitlines()[0]
         found |= {f"{package}.{part}": f"{part.capitalize()}" for part in PARTS if _exists(f"{package}.{part}")}
+    texts = [one.read_text(encoding="utf-8") for one in sorted((root / "docs" / "howto").glob("*.md"))]
+    asked = {name for text in texts for name in _OF_HOWTO.findall(text)}
+    asked |= {name for notebook in NOTEBOOKS for name in _imported(root / "notebooks" / f"{notebook.stem}.py")}
+    for name in sorted(asked - set(found)):
+        if not name.startswith(OF_COURSE) and name != "moe_lab" and _exists(name):
+            package, _, own = name.rpartition(".")
+            module = importlib.import_module(name)
+            if not package or getattr(importlib.import_module(package), own) is module:  # no function of that name
+                found[name] = _first_line(module)
     return found
+
+
+def _first_line(documented: object) -> str:
+    """The first sentence of a docstring, without what follows a colon."""
+    return " ".join((inspect.getdoc(documented) or "").partition("\n\n")[0].split()).rstrip(".")
 
 
 def explained_in(root: Path) -> dict[str, list[str]]:
@@ -112,11 +132,31 @@ def reference_pages(root: Path) -> dict[str, str]:
         links = ", ".join(f"[{headings[stem]}](../{stem}.ipynb)" for stem in notebooks[name])
         imported = "   :imported-members:\n" if hasattr(importlib.import_module(name), "__path__") else ""
         explained = f"Explained in {links}.\n\n" if links else ""
-        left = ", ".join(_left_out(importlib.import_module(name), seen))
-        body = f"```{{eval-rst}}\n.. automodule:: {name}\n   :members:\n   :exclude-members: {left}\n{imported}```"
+        left = _left_out(importlib.import_module(name), seen)
+        options = f"   :members:\n   :exclude-members: {', '.join(left)}\n{imported}"
+        body = f"```{{eval-rst}}\n.. automodule:: {name}\n{options}```"
+        body = _table(name, importlib.import_module(name), left) + body
         body += PICTURE if name.endswith(".plots") else ""
         pages[f"reference/{name}.md"] = f"# {name.removeprefix('moe_lab.')}\n\n{explained}{body}\n"
     return pages
+
+
+def _table(name: str, module: ModuleType, left: Sequence[str]) -> str:
+    """A line for each function and class of a page: what it does, and where it is explained."""
+    rows = []
+    for own in getattr(module, "__all__", None) or sorted(vars(module)):
+        value = getattr(module, own)
+        documented = inspect.isfunction(value) or inspect.isclass(value)
+        here = hasattr(module, "__all__") or getattr(value, "__module__", "") == name
+        if documented and here and not own.startswith("_") and own not in left:
+            rows.append(f"| {{py:obj}}`{own} <{name}.{own}>` | {_in_markdown(_first_line(value))} |")
+    return "\n".join(["| name | what it is or does |", "| --- | --- |", *rows, "", ""]) if len(rows) > 1 else ""
+
+
+def _in_markdown(words: str) -> str:
+    """Words of a docstring, of which only code in backticks is marked up."""
+    parts = words.replace("|", "\\|").split("`")
+    return "`".join(re.sub(r"([*_<])", r"\\\1", part) if not at % 2 else part for at, part in enumerate(parts))
 
 
 def _left_out(module: ModuleType, seen: set[int]) -> list[str]:

@@ -1,14 +1,12 @@
 """The transforms as the papers print them, compared with the solutions of the papers' own equations.
 
-| where | printed | what is wrong |
-| --- | --- | --- |
-| gridlock2019, example 1 (identity) | beta = -3 (1 + sigma^2), gamma = 0 | right |
-| gridlock2019, example 2 (sigmoid) | a rounded system | -.1755 should be -.1754, and -.0001 exactly 0 |
-| gridlock2019, example 3 (ReLU) | alpha = -3 s, beta = 3 (4/pi - sigma^2 - 1), s = sqrt(2/pi) | E[g g''] lost the delta
-  function of g'': alpha = -1.5 s / (1 - s^2), beta = -3 - 2 alpha s - 3 sigma^2 |
-| gated2019, example 1 (identity) | beta = -6 (1 + sigma^2), delta = 0 | right |
-| gated2019, example 2 (ReLU) | a system with sigma^2 in its second column | E[Y^2|Z] = g^2 + sigma^2 adds a constant,
-  which no He_j with j >= 1 sees: drop the three sigma^2 |
+- gridlock2019, example 1 (identity): beta = -3 (1 + sigma^2), gamma = 0. Right.
+- gridlock2019, example 2 (sigmoid): a rounded system, in which -.1755 should be -.1754, and -.0001 exactly 0.
+- gridlock2019, example 3 (ReLU): alpha = -3 s, beta = 3 (4/pi - sigma^2 - 1), s = sqrt(2/pi). E[g g''] lost the delta
+  function of g'': alpha = -1.5 s / (1 - s^2), beta = -3 - 2 alpha s - 3 sigma^2.
+- gated2019, example 1 (identity): beta = -6 (1 + sigma^2), delta = 0. Right.
+- gated2019, example 2 (ReLU): a system with sigma^2 in its second column. E[Y^2 | Z] = g^2 + sigma^2 adds a constant,
+  which no He_j with j >= 1 sees: drop the three sigma^2.
 """
 
 from __future__ import annotations

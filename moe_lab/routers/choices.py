@@ -47,7 +47,7 @@ Order = Literal["arrival", "priority"]
 def top_gates(scores: Scores, count: int, gates: str = "softmax") -> tuple[Mask, Scores]:
     """Chooses the `count` largest scores along the last axis and computes their gates.
 
-    With scores h and the chosen set S, the gate of i in S is
+    With scores h and the chosen set S, the gate of i in S is::
 
         softmax              exp(h_i) / sum_{j in S} exp(h_j)        as `routing.token_choice`; 1 for a single choice
         softmax-before       exp(h_i) / sum_j exp(h_j)               over all j; as `routing.switch` for a single choice
@@ -64,15 +64,16 @@ def top_gates(scores: Scores, count: int, gates: str = "softmax") -> tuple[Mask,
       gates: one of GATES.
 
     Returns:
-      mask: (trials, ..., n) bool, True at `count` places of each row.
-      gates: same shape; zero at the others. Infinite scores stand for their limits. NaN ranks last; where it is chosen,
-        or in the sum of "softmax-before", the gates that need it are NaN.
+      (trials, ..., n) bool, True at `count` places of each row; and the gates, zero at the others. Infinite scores
+      stand for their limits. NaN ranks last; where it is chosen, or in the sum of "softmax-before", the gates that need
+      it are NaN.
 
     Raises:
       ValueError: count is not between 1 and n, or the kind of gates is unknown.
 
-    References: softmax after the choice: Shazeer et al. 2017, eq. 3-5; before it: Riquelme et al. 2021, and Fedus et
-      al. 2022, eq. 1-2; sigmoid: Nguyen et al. 2024; normalised: DeepSeek-V3, eq. 13-15.
+    References:
+      Softmax after the choice: Shazeer et al. 2017, eq. 3-5; before it: Riquelme et al. 2021, and Fedus et al. 2022,
+      eq. 1-2; sigmoid: Nguyen et al. 2024; normalised: DeepSeek-V3, eq. 13-15.
     """
     require(gates in GATES, f"gates must be one of {', '.join(GATES)}", gates=gates)
     mask = top_mask(scores, count)

@@ -1,13 +1,15 @@
 """The form in which claims are written: a paper, the calls that measure it, and what the paper says of each.
 
-paper = Paper("pmoe2023")
-figure_6 = paper.measure("figure6-digits", accuracy_by_experts, seconds=(9, 60), trials=budgets(30, 150))
-figure_6.claim(
-    "figure6/fall",
-    "the error grows by half from 8 to 40 experts",
-    over_mean("test_accuracy", error=True, experts=(40, 8)),
-    says(1.5, "times the error").agrees(plus_minus(0.15)),
-)
+::
+
+    paper = Paper("pmoe2023")
+    figure_6 = paper.measure("figure6-digits", accuracy_by_experts, seconds=(9, 60), trials=budgets(30, 150))
+    figure_6.claim(
+        "figure6/fall",
+        "the error grows by half from 8 to 40 experts",
+        over_mean("test_accuracy", error=True, experts=(40, 8)),
+        says(1.5, "times the error").agrees(plus_minus(0.15)),
+    )
 """
 
 from __future__ import annotations
