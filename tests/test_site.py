@@ -325,7 +325,7 @@ class TestBuilt:
             assert f'See <a class="reference internal" href="../{stem}.html"' in about, name
         assert 'href="reference/moe_lab.patch_routing.html"' in (built / "02_router_alignment.html").read_text()
         first = page.partition("<table")[2].partition("</table>")[0]
-        line = getdoc(JointMoE).splitlines()[0].rstrip(".")
+        line = getdoc(JointMoE).splitlines()[0].rstrip(".").replace("'", "’")
         assert 'href="#moe_lab.patch_routing.JointMoE"' in first and line in unescape(re.sub("<[^>]*>", "", first))
 
     def test_every_figure_is_in_the_gallery_with_its_call(self, built):

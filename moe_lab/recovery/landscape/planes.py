@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 SIDE = 25
 """Points along each side at which a loss is computed."""
-SAMPLES = 512
+SAMPLES = 256
 """Samples on which l2 is computed; they belong to no batch."""
 _MARGIN = 1.3
 
@@ -202,7 +202,7 @@ def l2_values(
 ) -> Float[Tensor, "T P"]:
     """Returns l2 at many parameters, k regressors and all gates but the last (rows = 2k - 1), on the same samples."""
     k = (points.shape[2] + 1) // 2
-    products = (points.flatten(1, 2) @ x.mT).unflatten(1, points.shape[1:3])  # (T, P, rows, N)
-    scores = torch.cat((products[:, :, k:], torch.zeros_like(products[:, :, :1])), dim=2)
-    predicted = (scores.softmax(2) * g(products[:, :, :k])).sum(2)
+    whole = torch.cat((points, torch.zeros_like(points[:, :, :1])), dim=2)  # with the last gate
+    products = (whole.flatten(1, 2) @ x.mT).unflatten(1, whole.shape[1:3])  # (T, P, 2 k, N)
+    predicted = (products[:, :, k:].softmax(2) * g(products[:, :, :k])).sum(2)
     return (predicted - y[:, None]).square().mean(2)

@@ -83,8 +83,8 @@ def runs(values: Mapping[str, Any]) -> dict[str, LossRun]:
     return {name: config_from(LossRun, values, model=loss, task=task, planes=True) for name, loss in losses.items()}
 
 
-def begun(run: LossRun) -> Descents:
-    """Begins a descent of one stage."""
+def of_run(run: LossRun) -> Descents:
+    """Returns the training of a run, which is of one stage."""
     return Descents(run, 0, None)
 
 
@@ -291,7 +291,7 @@ LandscapeLab = lab(
     knobs=KNOBS,
     runs=runs,
     page=LIVE,
-    training=begun,
+    training=of_run,
     seconds=seconds,
     slowest=0.045,
     measures={"regressor_error": "error"},

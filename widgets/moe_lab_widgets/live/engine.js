@@ -162,8 +162,9 @@ export class Engine {
 
   /** Calls a loop on each line along a dimension, of operands that have that dimension and of others that do not.
    * @param {Loop} loop @param {number} dimension @param {[Operand, boolean][]} operands the output first, then the line
-   * that is read @param {number} [extra] a place for the loop's last number @returns {Act} */
-  along(loop, dimension, operands, extra = 0) {
+   * that is read @param {number} [extra] a place for the loop's last number
+   * @param {import("./kernels.js").WideLoop} [wide] the same for many lines side by side @returns {Act} */
+  along(loop, dimension, operands, extra = 0, wide = undefined) {
     const [, [line]] = operands;
     const n = line.sizes[dimension];
     const steps = operands.map(([one, whole]) => (whole ? one.strides[dimension] : 0));
@@ -171,6 +172,10 @@ export class Engine {
     const sizes = without(line, dimension).sizes;
     /** @type {Loop} */
     const each = (heap, count, o, os, p, ps, q, qs) => {
+      if (wide && count > 1 && os === 1 && ps === 1) {
+        wide(heap, n, count, o, steps[0], p, steps[1]);
+        return;
+      }
       for (let i = 0; i < count; i++, o += os, p += ps, q += qs) {
         loop(heap, n, o, steps[0], p, steps[1], q, steps[2] ?? 0, extra, 0);
       }

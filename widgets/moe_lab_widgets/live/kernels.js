@@ -6,6 +6,10 @@
  * @typedef {(h: Heap, n: number, o: number, os: number, p: number, ps: number, q: number, qs: number, r: number,
  *   rs: number) => void} Loop */
 
+/** A loop over many lines side by side, of n numbers each: an output o and an input p, each with the distance of a
+ * line's numbers. @typedef {(h: Heap, n: number, count: number, o: number, os: number, p: number, ps: number) => void}
+ *   WideLoop */
+
 /** @type {Loop} */
 const copy = (h, n, o, os, p, ps) => {
   for (let i = 0; i < n; i++, o += os, p += ps) h[o] = h[p];
@@ -328,6 +332,31 @@ export const softmax = (h, n, o, os, p, ps) => {
   let sum = 0;
   for (let i = 0; i < n; i++) sum += h[o + i * os] = Math.exp(h[p + i * ps] - most);
   for (let i = 0; i < n; i++) h[o + i * os] /= sum;
+};
+/** Lines of a softmax that are taken together. */
+const TOGETHER = 512;
+const LARGEST = new Float64Array(TOGETHER);
+const SUMS = new Float64Array(TOGETHER);
+/** The softmax of many lines that lie side by side: n numbers each, at the distances os and ps from one another.
+ * @type {WideLoop} */
+export const softmaxes = (h, n, count, o, os, p, ps) => {
+  for (let begin = 0; begin < count; begin += TOGETHER) {
+    const some = Math.min(TOGETHER, count - begin);
+    LARGEST.fill(-Infinity);
+    SUMS.fill(0);
+    for (let j = 0; j < n; j++) {
+      const from = p + begin + j * ps;
+      for (let i = 0; i < some; i++) if (!(h[from + i] <= LARGEST[i])) LARGEST[i] = h[from + i];
+    }
+    for (let j = 0; j < n; j++) {
+      const [from, into] = [p + begin + j * ps, o + begin + j * os];
+      for (let i = 0; i < some; i++) SUMS[i] += h[into + i] = Math.exp(h[from + i] - LARGEST[i]);
+    }
+    for (let j = 0; j < n; j++) {
+      const into = o + begin + j * os;
+      for (let i = 0; i < some; i++) h[into + i] /= SUMS[i];
+    }
+  }
 };
 /** The gradient of a softmax: from p, that of its result, and the result q. @type {Loop} */
 export const softmaxSlope = (h, n, o, os, p, ps, q, qs) => {

@@ -13,6 +13,7 @@ import {
   logSoftmax,
   logSumExp,
   softmax,
+  softmaxes,
   softmaxSlope,
   sortLine,
 } from "./kernels.js";
@@ -268,7 +269,7 @@ const MAKERS = {
 
   // ---- along a dimension ----
 
-  _softmax: lines(softmax),
+  _softmax: lines(softmax, softmaxes),
   _softmax_backward_data({ given, results: [output] }) {
     const [slope, result] = given.map((one) => this.operand(one));
     return this.along(softmaxSlope, dimensionOf(given[2], output.sizes.length), [
@@ -323,14 +324,16 @@ const MAKERS = {
   },
 };
 
-/** @param {Loop} loop @returns {Maker} */
-function lines(loop) {
+/** @param {Loop} loop @param {import("./kernels.js").WideLoop} [wide] @returns {Maker} */
+function lines(loop, wide = undefined) {
   return function make({ given, results: [output] }) {
     const input = this.operand(given[0]);
-    return this.along(loop, dimensionOf(given[1], input.sizes.length), [
+    /** @type {[Operand, boolean][]} */
+    const both = [
       [output, true],
       [input, true],
-    ]);
+    ];
+    return this.along(loop, dimensionOf(given[1], input.sizes.length), both, 0, wide);
   };
 }
 
