@@ -78,16 +78,16 @@ PICTURE = """
 
 
 @cache
-def modules(root: Path = ROOT) -> Mapping[str, str]:
+def modules() -> Mapping[str, str]:
     """Every module with a page, and its title: those above, the rooms, and what notebooks and how-to pages import."""
     found = dict(SHARED)
     for room in (*(paper.room for paper in PAPERS.values()), *SHARED_ROOMS):
         package = f"moe_lab.{room}"
         found[package] = (inspect.getdoc(importlib.import_module(package)) or package).split(":")[0].splitlines()[0]
         found |= {f"{package}.{part}": f"{part.capitalize()}" for part in PARTS if _exists(f"{package}.{part}")}
-    texts = [one.read_text(encoding="utf-8") for one in sorted((root / "docs" / "howto").glob("*.md"))]
+    texts = [one.read_text(encoding="utf-8") for one in sorted((ROOT / "docs" / "howto").glob("*.md"))]
     asked = {name for text in texts for name in _OF_HOWTO.findall(text)}
-    asked |= {name for notebook in NOTEBOOKS for name in _imported(root / "notebooks" / f"{notebook.stem}.py")}
+    asked |= {name for notebook in NOTEBOOKS for name in _imported(ROOT / "notebooks" / f"{notebook.stem}.py")}
     for name in sorted(asked - set(found)):
         if not name.startswith(OF_COURSE) and name != "moe_lab" and _exists(name):
             package, _, own = name.rpartition(".")
@@ -98,7 +98,7 @@ def modules(root: Path = ROOT) -> Mapping[str, str]:
 
 
 def _first_line(documented: object) -> str:
-    """The first sentence of a docstring, without what follows a colon."""
+    """The first paragraph of a docstring on one line, without its last full stop."""
     return " ".join((inspect.getdoc(documented) or "").partition("\n\n")[0].split()).rstrip(".")
 
 
@@ -129,27 +129,33 @@ def reference_pages(root: Path) -> dict[str, str]:
     pages = {"reference/index.md": "\n".join(["# Reference", "", opening, "", *rows, "", *tree, ""])}
     seen: set[int] = set()
     for name in titles:
+        module = importlib.import_module(name)
         links = ", ".join(f"[{headings[stem]}](../{stem}.ipynb)" for stem in notebooks[name])
-        imported = "   :imported-members:\n" if hasattr(importlib.import_module(name), "__path__") else ""
+        imported = "   :imported-members:\n" if hasattr(module, "__path__") else ""
         explained = f"Explained in {links}.\n\n" if links else ""
-        left = _left_out(importlib.import_module(name), seen)
+        left = _left_out(module, seen)
         options = f"   :members:\n   :exclude-members: {', '.join(left)}\n{imported}"
-        body = f"```{{eval-rst}}\n.. automodule:: {name}\n{options}```"
-        body = _table(name, importlib.import_module(name), left) + body
+        body = f"{_table(module, left)}```{{eval-rst}}\n.. automodule:: {name}\n{options}```"
         body += PICTURE if name.endswith(".plots") else ""
         pages[f"reference/{name}.md"] = f"# {name.removeprefix('moe_lab.')}\n\n{explained}{body}\n"
     return pages
 
 
-def _table(name: str, module: ModuleType, left: Sequence[str]) -> str:
-    """A line for each function and class of a page: what it does, and where it is explained."""
-    rows = []
-    for own in getattr(module, "__all__", None) or sorted(vars(module)):
-        value = getattr(module, own)
-        documented = inspect.isfunction(value) or inspect.isclass(value)
-        here = hasattr(module, "__all__") or getattr(value, "__module__", "") == name
-        if documented and here and not own.startswith("_") and own not in left:
-            rows.append(f"| {{py:obj}}`{own} <{name}.{own}>` | {_in_markdown(_first_line(value))} |")
+def _members(module: ModuleType) -> Iterator[tuple[str, object, bool]]:
+    """The names of a module with their values, and whether each is its own: in its `__all__`, or defined there."""
+    every = hasattr(module, "__all__")
+    for name in getattr(module, "__all__", dir(module)):
+        value = getattr(module, name)
+        yield name, value, every or getattr(value, "__module__", "") == module.__name__
+
+
+def _table(module: ModuleType, left: Sequence[str]) -> str:
+    """A line for each function and class of a page, linked: what it is or does."""
+    rows = [
+        f"| {{py:obj}}`{name} <{module.__name__}.{name}>` | {_in_markdown(_first_line(value))} |"
+        for name, value, own in _members(module)
+        if own and (inspect.isfunction(value) or inspect.isclass(value)) and name[0] != "_" and name not in left
+    ]
     return "\n".join(["| name | what it is or does |", "| --- | --- |", *rows, "", ""]) if len(rows) > 1 else ""
 
 
@@ -162,9 +168,8 @@ def _in_markdown(words: str) -> str:
 def _left_out(module: ModuleType, seen: set[int]) -> list[str]:
     """Names that the page of a module leaves out: what another page has, and methods that are bound to an object."""
     left = ["model_config"]
-    for name in getattr(module, "__all__", dir(module)):
-        value = getattr(module, name)
-        if not hasattr(module, "__all__") and getattr(value, "__module__", "") != module.__name__:
+    for name, value, own in _members(module):
+        if not own:
             if inspect.ismethod(value):
                 left.append(name)
             continue  # imported for its own use: autodoc leaves it out by itself

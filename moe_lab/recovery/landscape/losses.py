@@ -239,17 +239,27 @@ def regressors_from(rows: Float[Tensor, "T k d"]) -> Float[Tensor, "T k d"]:
     return torch.where(finite, unit, float("nan"))
 
 
-def minimiser(truth: Parameters, weights: Weights) -> Float[np.ndarray, "T k d"]:
-    """Computes the minimiser of eq. 8 for orthonormal regressors and orthogonal gates: a_i = s_i a_i*.
+def lengths(shares: Float[Tensor, "T k"], weights: Weights) -> Float[Tensor, "T k"]:
+    """Computes the lengths of the rows where eq. 8 is least, for orthonormal regressors and orthogonal gates.
 
     For each row, -mu p s^4 + lambda (p s^2 - 1)^2 + delta/2 s^2 is least at
-    s^2 = (2 lambda p - delta/2) / (2 p (lambda p - mu)).
+    s^2 = (2 lambda p - delta/2) / (2 p (lambda p - mu)), or at 0 where delta is too large. NaN for all rows of a trial
+    in which lambda p <= mu for an expert: L4 is unbounded below.
+    """
+    p = shares
+    top, bottom = 2 * weights.penalty * p - weights.ridge / 2, 2 * p * (weights.penalty * p - weights.mu)
+    bounded = (bottom > 0).all(1, keepdim=True)
+    return torch.where(bounded, (top.clamp(min=0) / torch.where(bounded, bottom, 1.0)).sqrt(), torch.nan)
+
+
+def minimiser(truth: Parameters, weights: Weights) -> Float[np.ndarray, "T k d"]:
+    """Computes the minimiser of eq. 8 for orthonormal regressors and orthogonal gates: a_i = s_i a_i* (`lengths`).
 
     Raises:
       ValueError: delta is so large that A = 0 is the minimiser, or mu so large that there is none.
     """
-    p = shares_of(truth.gates).cpu().numpy()
+    shares = shares_of(truth.gates)
+    found = lengths(shares, weights)
     rule = "2 lambda p must be greater than delta/2, and lambda p greater than mu, for every expert's share p"
-    top, bottom = 2 * weights.penalty * p - weights.ridge / 2, 2 * p * (weights.penalty * p - weights.mu)
-    require(bool((top > 0).all() and (bottom > 0).all()), rule, **weights._asdict(), p=p.min())
-    return np.sqrt(top / bottom)[..., None] * truth.regressors.cpu().numpy()
+    require(bool((found > 0).all()), rule, **weights._asdict(), p=float(shares.min()))
+    return (found[..., None] * truth.regressors).cpu().numpy()

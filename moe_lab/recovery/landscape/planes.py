@@ -18,20 +18,20 @@ Shapes: T trials, m parameters (`flat`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from moe_lab.recovery.activations import Activation
 from moe_lab.recovery.data import Parameters
 from moe_lab.recovery.em import State
 from moe_lab.recovery.landscape import losses
+from moe_lab.recovery.landscape.run import L2Loss, L4Loss, LossRun
 from moe_lab.recovery.measures import assigned
-
-if TYPE_CHECKING:
-    from moe_lab.recovery.landscape.run import LossRun
 
 SIDE = 25
 """Points along each side at which a loss is computed."""
@@ -49,6 +49,7 @@ class Plane(NamedTuple):
       true: (T, 4, 2) where the loss has its true minima; NaN for none.
       false: (T, 2, 2) where it has other valleys, if they are known; NaN for none.
       values: (T, SIDE, SIDE) the loss; rows go along the second direction, upwards.
+      lengths: (T, k) of the rows where L4 is least (`losses.lengths`); NaN for l2.
     """
 
     origin: Float[Tensor, "T m"]
@@ -58,6 +59,7 @@ class Plane(NamedTuple):
     true: Float[Tensor, "T 4 2"]
     false: Float[Tensor, "T 2 2"]
     values: Float[Tensor, "T side side"]
+    lengths: Float[Tensor, "T k"]
 
     def of(self, points: Float[Tensor, "T m"]) -> Float[Tensor, "T 3"]:
         """Returns the places of points (T, m) in the plane, and their distances from it in the units of parameters."""
@@ -101,30 +103,24 @@ def permuted(
 
 def plane(run: LossRun, truth: Parameters, start: State) -> Plane:
     """Returns the planes of a run's trials. Learning rates, batches and steps do not change them."""
-    assert run.model.name in ("L4", "l2")
+    assert isinstance(run.model, (L4Loss, L2Loss))
     two, rows, regressors = run.task.experts == 2, start.regressors, truth.regressors
     begin = flat(run.model.name, rows, start.gates)
-    if run.model.name == "L4":
-        length = lengths(truth, run.model.weights)[..., None]  # type: ignore[union-attr]
-        known = (length > 0).all(1, keepdim=True)
-        targets = torch.where(known, length, 1.0) * regressors
-        points = [one.flatten(1) for one in _assigned(rows, targets)[: 2 if two else 1]]
-        return _spanned(run, truth, torch.zeros_like(begin), points, [], begin, known)
+    if isinstance(run.model, L4Loss):
+        shares = losses.shares_of(truth.gates)
+        lengths = losses.lengths(shares, run.model.weights)
+        known = (lengths > 0).all(1)[:, None, None]
+        points = [one.flatten(1) for one in _assigned(rows, torch.where(known, lengths[..., None], 1.0) * regressors)]
+        l4 = partial(_l4_values, truth=regressors, shares=shares, weights=run.model.weights)
+        return _spanned(run, l4, torch.zeros_like(begin), points[: 2 if two else 1], [], begin, known, lengths)
     middle = torch.cat((regressors.mean(1, keepdim=True).expand_as(regressors), torch.zeros_like(rows[:, 1:])), dim=1)
     true = permuted(regressors, truth.gates, assigned(-(rows @ regressors.mT)))
     false = [_exchanged(regressors, truth.gates)] if two else []
-    return _spanned(run, truth, middle.flatten(1), [true], false, begin, torch.ones_like(begin[:, :1, None]) > 0)
-
-
-def lengths(truth: Parameters, weights: losses.Weights) -> Float[Tensor, "T k"]:
-    """Computes the lengths of the rows of L4's minimiser (`losses.minimiser`); 0 where delta is too large.
-
-    NaN where lambda p <= mu for an expert's share p: L4 is unbounded below.
-    """
-    p = losses.shares_of(truth.gates)
-    top, bottom = 2 * weights.penalty * p - weights.ridge / 2, 2 * p * (weights.penalty * p - weights.mu)
-    bounded = (bottom > 0).all(1, keepdim=True)
-    return torch.where(bounded, (top.clamp(min=0) / torch.where(bounded, bottom, 1.0)).sqrt(), torch.nan)
+    data = run.task.sample(SAMPLES, trials=run.trial_numbers, seed=run.seed, split="surface")
+    l2 = partial(_l2_values_by_rows, x=data.x, y=data.y, g=run.task.g)
+    no_lengths = torch.full_like(rows[:, :, 0], torch.nan)
+    known = torch.ones_like(rows[:, :1, :1], dtype=torch.bool)
+    return _spanned(run, l2, middle.flatten(1), [true], false, begin, known, no_lengths)
 
 
 def _assigned(rows: Float[Tensor, "T k d"], targets: Float[Tensor, "T k d"]) -> list[Float[Tensor, "T k d"]]:
@@ -150,21 +146,23 @@ def _exchanged(regressors: Float[Tensor, "T 2 d"], gates: Float[Tensor, "T 2 d"]
 
 def _spanned(
     run: LossRun,
-    truth: Parameters,
+    evaluate: Callable[[Tensor], Tensor],
     origin: Float[Tensor, "T m"],
     true: list[Tensor],
     false: list[Tensor],
     start: Float[Tensor, "T m"],
-    known: Tensor,
+    known: Bool[Tensor, "T 1 1"],
+    lengths: Float[Tensor, "T k"],
 ) -> Plane:
     """The plane through the origin and two minima, or one and the start; mirror images that are minima are shown too.
 
     Args:
+      evaluate: returns the loss (T, SIDE, SIDE) at a grid of parameters (T, SIDE, SIDE, rows, d).
       true, false, start: (T, m).
-      known: (T, 1, 1) whether `true` are minima, to be marked.
+      known: whether `true` are minima, to be marked.
     """
     first, second = orthonormal(*[point - origin for point in (*true, *false, start)][:2])
-    mirrored = run.model.name == "L4" or run.task.experts == 2
+    mirrored = isinstance(run.model, L4Loss) or run.task.experts == 2
 
     def places(points: list[Tensor], most: int) -> Tensor:
         found = [coordinates(point, origin, first, second)[:, :2] for point in points]
@@ -179,22 +177,27 @@ def _spanned(
     grid = along[:, None] + (ticks[..., None] * second[:, None])[:, :, None]
     units = half[:, None, None]
     marks = torch.where(known, of_true / units, torch.nan), of_false / units
-    values = _evaluated(run, truth, grid.unflatten(3, (-1, run.task.dimension)))
-    return Plane(origin, first, second, half, *marks, values)
+    values = evaluate(grid.unflatten(3, (-1, run.task.dimension)))
+    return Plane(origin, first, second, half, *marks, values, lengths)
 
 
-def _evaluated(run: LossRun, truth: Parameters, grid: Float[Tensor, "T side side rows d"]) -> Tensor:
-    """The loss at the parameters of a grid: of L4 eq. 8, which has no samples."""
-    if run.model.name == "L4":
-        regressors, shares = (
-            part[:, None].expand(-1, SIDE * SIDE, *part.shape[1:]).flatten(0, 1)
-            for part in (truth.regressors, losses.shares_of(truth.gates))
-        )
-        weights = run.model.weights  # type: ignore[union-attr]
-        return losses.l4_population(grid.flatten(0, 2), regressors, shares, weights)[0].reshape(grid.shape[:3])
-    data = run.task.sample(SAMPLES, trials=run.trial_numbers, seed=run.seed, split="surface")
-    rows = [l2_values(grid[:, number], data.x, data.y, run.task.g) for number in range(grid.shape[1])]
-    return torch.stack(rows, dim=1)
+def _l4_values(
+    grid: Float[Tensor, "T side side k d"],
+    truth: Float[Tensor, "T k d"],
+    shares: Float[Tensor, "T k"],
+    weights: losses.Weights,
+) -> Float[Tensor, "T side side"]:
+    """The loss L4 at the parameters of a grid, by eq. 8, which has no samples."""
+    each = grid.shape[1] * grid.shape[2]
+    regressors, of_each = (part[:, None].expand(-1, each, *part.shape[1:]).flatten(0, 1) for part in (truth, shares))
+    return losses.l4_population(grid.flatten(0, 2), regressors, of_each, weights)[0].reshape(grid.shape[:3])
+
+
+def _l2_values_by_rows(
+    grid: Float[Tensor, "T side side rows d"], x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"], g: Activation
+) -> Float[Tensor, "T side side"]:
+    """The loss l2 at the parameters of a grid, row by row, which needs less memory."""
+    return torch.stack([l2_values(row, x, y, g) for row in grid.unbind(1)], dim=1)
 
 
 def l2_values(

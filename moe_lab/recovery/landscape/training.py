@@ -39,7 +39,7 @@ MEASURES = {
     "regressors": Measure(("expert", "input"), "", "estimated regressors, in the order of the experts' estimates"),
     "gates": Measure(("expert", "input"), "", "estimated gates"),
     "stage": Measure((), "", "0 while the first loss is descended, 1 while the second is"),
-    "minimum_lengths": Measure(("expert",), "", "of the rows where L4 is least; 0 for a large delta, NaN for none"),
+    "plane_lengths": Measure(("expert",), "", "of the rows where L4 is least; 0 for a large delta, NaN for none"),
     "plane_values": Measure(
         ("second", "first"), "", "the loss on a plane through minima (`planes`), the second upwards"
     ),
@@ -47,6 +47,8 @@ MEASURES = {
     "plane_false": Measure(("valley", "direction"), "", "other valleys on the plane, from -1 to 1; NaN for none"),
     "plane_place": Measure(("coordinate",), "", "where the descent is on the plane, and its distance from it"),
 }
+PLANE_PARTS = ("values", "true", "false", "lengths")
+"""What is measured of a plane, the same in every Snapshot."""
 _FOR_SIGNS = 8192  # samples that determine the signs of L4's regressors
 
 
@@ -118,9 +120,7 @@ class Descending(training.Learner):
         if run.planes:
             found = planes.plane(run, truth, State(*(part.cpu().double() for part in self.state)))
             self.plane = planes.Plane(*(part.to(device, dtype) for part in found))
-            self.constants = {f"plane_{name}": getattr(self.plane, name) for name in ("values", "true", "false")}
-            if isinstance(self.model, L4Loss):
-                self.constants["minimum_lengths"] = planes.lengths(truth, self.model.weights)
+            self.constants = {f"plane_{name}": getattr(self.plane, name) for name in PLANE_PARTS}
         blind = self._blind or from_elsewhere()
         self._batches = repeat(()) if blind else sample_batches(run, f"stage {stage}", device, dtype)
         self._next: tuple[Tensor, ...] = next(self._batches)  # a Snapshot tells the loss on it
@@ -265,10 +265,9 @@ def moved(model: Descent, state: State, loss: Loss, slope: Tensor, rate: Tensor)
       slope: (T,) the gradient's length.
       rate: (T,).
     """
-    scale = rate
     if model.clip is not None:
-        scale = scale * (model.clip / slope.clamp(min=model.clip))
-    rows, gates = (now - scale[:, None, None] * by for now, by in zip(state, loss.slope, strict=True))
+        rate = rate * (model.clip / slope.clamp(min=model.clip))
+    rows, gates = (now - rate[:, None, None] * by for now, by in zip(state, loss.slope, strict=True))
     return State(rows, projected(gates, model.radius) if isinstance(model, LogLoss) else gates)
 
 
@@ -286,7 +285,8 @@ def sample_batches(
         return run.task.sample(count, trials=trials, seed=run.seed, split=split, device=device, dtype=dtype)
 
     if run.samples is None:
-        at_once = max(1, run.block[0] // run.block[1])
+        numbers, each = run.block
+        at_once = max(1, numbers // each)
         for block in range(2**62):
             samples = sampled(at_once * size, f"{purpose}/block {block}")
             yield from zip(samples.x.split(size, 1), samples.y.split(size, 1), strict=True)

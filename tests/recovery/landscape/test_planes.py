@@ -13,7 +13,7 @@ from moe_lab.recovery.data import Parameters
 from moe_lab.recovery.em import State
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.landscape import losses
-from moe_lab.recovery.landscape.planes import SAMPLES, SIDE, Plane, coordinates, lengths, plane
+from moe_lab.recovery.landscape.planes import SAMPLES, SIDE, Plane, coordinates, plane
 from moe_lab.recovery.landscape.run import PAPER_TASK, L2Loss, L4Loss, LossRun
 from moe_lab.recovery.landscape.training import descend_run
 from moe_lab.recovery.measures import regressor_fit
@@ -111,11 +111,12 @@ def test_l2_s_map_is_the_loss_of_the_library() -> None:
 
 def test_lengths_are_those_of_the_minimiser_0_for_a_large_delta_and_nan_where_there_is_none() -> None:
     truth = PAPER_TASK.parameters([0, 1], 0)
+    shares = losses.shares_of(truth.gates)
     weights = losses.Weights(0.01, 1.0, 1.0)
     expected = np.linalg.norm(losses.minimiser(truth, weights), axis=2)
-    np.testing.assert_allclose(lengths(truth, weights), expected)
-    assert (lengths(truth, weights._replace(ridge=2.0)) == 0).all()
-    assert lengths(truth, weights._replace(penalty=0.02)).isnan().all()
+    np.testing.assert_allclose(losses.lengths(shares, weights), expected)
+    assert (losses.lengths(shares, weights._replace(ridge=2.0)) == 0).all()
+    assert losses.lengths(shares, weights._replace(penalty=0.02)).isnan().all()
 
 
 def test_nothing_is_marked_where_l4_has_no_minimum() -> None:

@@ -120,7 +120,7 @@ def counts(one: Errors) -> tuple[Words, Words, Words]:
     return say("{:.0f}", one.found.sum()), stuck, falling
 
 
-def ends_of(methods: Sequence[Errors], words: Sequence[str], more: Sequence[tuple[Tensor, str, str]] = ()) -> Ends:
+def median_ends(methods: Sequence[Errors], words: Sequence[str], more: Sequence[tuple[Tensor, str, str]] = ()) -> Ends:
     """Returns the names of the medians at their ends.
 
     Args:
@@ -148,7 +148,7 @@ def fates_in_words(methods: Sequence[Errors]) -> Words:
     """Returns a sentence on how many trials of two methods are stuck, and still fall; empty where it cannot be told."""
     first, second = methods
     known = first.known & second.known
-    stuck, falling = ([one.sum() for one in (getattr(first, name), getattr(second, name))] for name in FATES)
+    stuck, falling = [first.stuck.sum(), second.stuck.sum()], [first.falling.sum(), second.falling.sum()]
     trials = torch.tensor(float(len(first.found)))
     several = (
         say(f" {first.name[0].upper()}{first.name[1:]} is stuck in ")
@@ -161,9 +161,6 @@ def fates_in_words(methods: Sequence[Errors]) -> Words:
     )
     some = either(sum([*stuck, *falling]) == 0, say(" No trial is stuck."), several)
     return either(known, some, NOTHING)
-
-
-FATES = ("stuck", "falling")
 
 
 def _count(number: Tensor) -> Words:

@@ -23,10 +23,10 @@ from moe_lab.recovery.printed import printed
 from moe_lab_widgets.drawing.error_marks import (
     Errors,
     count_heads,
-    ends_of,
     error_marks,
     fates_in_words,
     lines_in_words,
+    median_ends,
 )
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel
@@ -223,7 +223,7 @@ def error(now: MarkRecord) -> Iterator[list[Mark]]:
     yield [
         *error_marks(methods, limits, torch.tensor(at.shown(now.record)), **COUNTS),
         Outline(torch.tensor([1.0, 1.0 + longest_em(now.values.plain)]), floor.expand(2), "found", name=FLOOR),
-        ends_of(methods, [f"{ENDS[one.name]}{{:.2g}}" for one in methods],
+        median_ends(methods, [f"{ENDS[one.name]}{{:.2g}}" for one in methods],
                 [(best, "EM from\ntruth {:.2g}", "found")]),
     ]  # fmt: skip
 

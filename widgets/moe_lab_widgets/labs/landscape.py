@@ -19,10 +19,10 @@ from moe_lab.recovery.landscape.training import Descents
 from moe_lab_widgets.drawing.error_marks import (
     Errors,
     count_heads,
-    ends_of,
     error_marks,
     fates_in_words,
     lines_in_words,
+    median_ends,
 )
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues, once
 from moe_lab_widgets.drawing.mark_words import spread_note
@@ -205,7 +205,7 @@ def error(now: MarkRecord) -> Iterator[list[Mark]]:
     methods = errors_of(now)
     yield [
         *error_marks(methods, (LOWEST, HIGHEST), trial(now), **COUNTS),
-        ends_of(methods, [f"{one.name}\n{{:.2g}}" for one in methods]),
+        median_ends(methods, [f"{one.name}\n{{:.2g}}" for one in methods]),
     ]
 
 
@@ -253,7 +253,7 @@ def caption(now: MarkRecord) -> Words:
 
 def trouble(now: MarkRecord) -> Words:
     """Says where L4 has no minimum, or none but A = 0."""
-    lengths, number = now.last("minimum_lengths", "L4"), now.values.number
+    lengths, number = now.last("plane_lengths", "L4"), now.values.number
     unbounded, vanished = lengths.isnan().any(1).sum(), (lengths == 0).any(1).sum()
     begun = now.last("plane_values", "L4").isfinite().any()
     trials = number("trials")
