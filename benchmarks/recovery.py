@@ -19,7 +19,8 @@ from moe_lab.recovery.data import MixtureSamples
 from moe_lab.recovery.em import State
 from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral
 from moe_lab.recovery.gridlock.spectral import power_starts
-from moe_lab.recovery.gridlock.training import recover, samples_of, states
+from moe_lab.recovery.gridlock.stages import recovered
+from moe_lab.recovery.gridlock.training import recover, samples_of
 from moe_lab.recovery.initialization import random_state
 
 SEED = 0
@@ -50,14 +51,14 @@ def spectral(of: MixtureRun, rounds: int = 9) -> list[Result]:
     """Table 2's spectral method: 20 trials of k=2 d=10 n=2000, power iterations and 5 EM steps of the gates."""
     samples = samples_of(of)
     rivals: dict[str, Callable[[], Any]] = {
-        "spectral": lambda: end(of, samples),
+        "spectral": lambda: recovered(of, samples),
         "loop": lambda: spectral_loop(of, samples, plain.power),
         "textbook": lambda: spectral_loop(of, samples, plain.power_one_by_one),
         "drawn": lambda: recover(of),
     }
     for name in ("loop", "textbook"):
         same(rivals["spectral"](), rivals[name]())
-    fit = measures.regressor_fit(end(of, samples).regressors, samples.truth.regressors).mean()
+    fit = measures.regressor_fit(recovered(of, samples).regressors, samples.truth.regressors).mean()
     seconds = in_turns(rivals, calls=1, rounds=rounds)
     return [
         Result(
@@ -78,7 +79,7 @@ def joint(of: MixtureRun, rounds: int = 5) -> list[Result]:
     """Figure 3's joint EM: 10 trials of k=3 d=10 n=8000, 30 iterations."""
     samples = samples_of(of)
     rivals: dict[str, Callable[[], Any]] = {
-        "joint": lambda: end(of, samples),
+        "joint": lambda: recovered(of, samples),
         "loop": lambda: joint_loop(of, samples),
     }
     same(rivals["joint"](), rivals["loop"]())
@@ -88,12 +89,6 @@ def joint(of: MixtureRun, rounds: int = 5) -> list[Result]:
         Result("joint_em_over_loop", ratio(seconds["loop"], seconds["joint"]), "times", 1.0, "at least"),
         Result("joint_em_loop", statistics.median(seconds["loop"]), "CPU s"),
     ]
-
-
-def end(of: MixtureRun, samples: MixtureSamples) -> State:
-    """The engine's final parameters."""
-    *_, (_, _, state) = states(of, samples, watch=False)
-    return state
 
 
 def spectral_loop(of: MixtureRun, samples: MixtureSamples, method: plain.Power) -> State:
@@ -162,7 +157,7 @@ def large(dimension: int, samples_drawn: int) -> None:
     )
     samples = samples_of(of)
     begin = time.process_time()
-    state = end(of, samples)
+    state = recovered(of, samples)
     seconds = time.process_time() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
     fit = float(measures.regressor_fit(state.regressors, samples.truth.regressors)[0])

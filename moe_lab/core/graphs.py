@@ -203,35 +203,3 @@ def _without_collection() -> Iterator[None]:
     finally:
         if collecting:
             gc.enable()
-
-
-class Iteration:
-    """Values that a step maps to their successors, x <- f(x, inputs), as one captured graph on CUDA.
-
-    Args:
-      step: takes the values and then the inputs, and returns the next values, of the same shapes; it must not change
-        what it is given.
-      values: the first ones.
-      inputs: examples of the inputs.
-    """
-
-    def __init__(
-        self, step: Callable[..., Sequence[Tensor]], values: Sequence[Tensor], inputs: Sequence[Tensor] = ()
-    ) -> None:
-        self._step, self._values = step, tuple(values)
-        self._captured_step: CapturedStep | None = None
-        if on_accelerator(self._values[0].device):
-            self._values = tuple(value.clone() for value in self._values)
-            self._captured_step = CapturedStep(self._update, self._values, inputs)
-
-    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Takes a step and returns the values after it, which later steps do not change."""
-        if self._captured_step is None:
-            self._values = tuple(self._step(*self._values, *inputs))
-            return self._values
-        self._captured_step(*inputs)
-        return tuple(value.clone() for value in self._values)
-
-    def _update(self, *inputs: Tensor) -> None:
-        for value, following in zip(self._values, self._step(*self._values, *inputs), strict=True):
-            value.copy_(following)

@@ -13,17 +13,18 @@ Shapes: T trials, N samples, d dimensions, k experts.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.core.config import require
-from moe_lab.core.graphs import Iteration, on_accelerator
-from moe_lab.core.interrupts import stop_if_unwanted
+from moe_lab.core.graphs import on_accelerator
+from moe_lab.core.training import Learner
 from moe_lab.recovery.activations import Activation
 
 RIDGE = 1e-9
@@ -38,20 +39,6 @@ class State(NamedTuple):
 
     regressors: Float[Tensor, "T k d"]
     gates: Float[Tensor, "T k d"]
-
-
-class Progress(NamedTuple):
-    """One iteration of EM.
-
-    Attributes:
-      iteration: 0 for the initialization.
-      state: the parameters after this iteration.
-      likelihood: (T,) mean log-likelihood per sample of this state.
-    """
-
-    iteration: int
-    state: State
-    likelihood: Float[Tensor, " T"]
 
 
 @dataclass(frozen=True)
@@ -203,65 +190,70 @@ def ridged(matrix: Float[Tensor, "*T m m"]) -> Float[Tensor, "*T m m"]:
     return matrix + torch.diag_embed(extra.expand_as(diagonal))
 
 
-def em(
-    start: State,
-    x: Float[Tensor, "T N d"],
-    y: Float[Tensor, "T N"],
-    g: Activation,
-    sigma: float,
-    *,
-    iterations: int,
-    move_regressors: bool,
-    gradient_rate: float | None = None,
-    radius: float | None = None,
-) -> Iterator[Progress]:
-    """Runs EM, yielding the initial state and the state after each iteration.
+class EM(Learner):
+    """EM of some mixtures, all at once; a step is one iteration, which no row's end changes for the others.
 
     Args:
+      start: the initial parameters.
+      x: (T, N, d); y: (T, N).
+      g, sigma: the experts' activation and the noise, both known.
       move_regressors: whether to run joint EM; otherwise algorithm 2, on the gates alone.
       gradient_rate: step of gradient EM; None for a Newton M-step.
       radius: R, projects every gate onto the ball of this radius; None for no projection. In another gauge, true gates
         can be up to 2 R away from w_k, so that a radius of 1 excludes them if experts are permuted.
+      trials: numbers of the rows, from 0 by default.
+
+    Attributes:
+      state: the parameters after the last iteration.
+      likelihood: (T,) their mean log-likelihood per sample.
 
     Raises:
-      ValueError: sigma is not positive, or iterations is negative.
+      ValueError: sigma is not positive.
     """
-    require(sigma > 0, "sigma must be greater than 0", sigma=sigma)
-    require(iterations >= 0, "iterations must be at least 0", iterations=iterations)
-    step = _Step(Moments.of(x, y), g, sigma, move_regressors, gradient_rate, radius)
-    responsibilities, _, likelihood = posterior(start, x, y, g, sigma)
-    yield Progress(0, start, likelihood)
-    if iterations:
-        follow = Iteration(step, (*start, likelihood, responsibilities))
-    for iteration in range(1, iterations + 1):
-        stop_if_unwanted()
-        regressors, gates, likelihood, _ = follow()
-        yield Progress(iteration, State(regressors, gates), likelihood)
 
+    def __init__(
+        self,
+        start: State,
+        x: Float[Tensor, "T N d"],
+        y: Float[Tensor, "T N"],
+        g: Activation,
+        sigma: float,
+        *,
+        move_regressors: bool,
+        gradient_rate: float | None = None,
+        radius: float | None = None,
+        trials: Sequence[int] | None = None,
+    ) -> None:
+        require(sigma > 0, "sigma must be greater than 0", sigma=sigma)
+        super().__init__(range(len(y)) if trials is None else trials, y.new_zeros(()))
+        self.moments, self.g, self.sigma = Moments.of(x, y), g, sigma
+        self.move_regressors, self.gradient_rate, self.radius = move_regressors, gradient_rate, radius
+        self.state = State(*(part.clone() for part in start))
+        self.responsibilities, _, self.likelihood = posterior(self.state, x, y, g, sigma)
 
-@dataclass(frozen=True)
-class _Step:
-    """One iteration of EM, as a function of tensors; the arguments are those of `em`."""
+    @property
+    def changed(self) -> Sequence[Tensor]:
+        return *self.state, self.responsibilities, self.likelihood
 
-    moments: Moments
-    g: Activation
-    sigma: float
-    move_regressors: bool
-    gradient_rate: float | None
-    radius: float | None
-
-    def __call__(
-        self, regressors: Tensor, gates: Tensor, likelihood: Tensor, responsibilities: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def step(self, *inputs: Tensor) -> None:
+        """Takes one iteration: the M-step of the responsibilities at hand, then the E-step."""
+        (regressors, gates), moments = self.state, self.moments
         if self.gradient_rate is None:
-            gates = gate_newton(gates, responsibilities, self.moments)
+            gates = gate_newton(gates, self.responsibilities, moments)
         else:
-            gates = gate_gradient(gates, responsibilities, self.moments, self.gradient_rate)
+            gates = gate_gradient(gates, self.responsibilities, moments, self.gradient_rate)
         if self.radius is not None:
             gates = projected(gates, self.radius)
         if self.move_regressors:
-            regressors = regressor_step(regressors, responsibilities, self.moments, self.g)
-        responsibilities, _, likelihood = posterior(
-            State(regressors, gates), self.moments.x, self.moments.y, self.g, self.sigma
-        )
-        return regressors, gates, likelihood, responsibilities
+            regressors = regressor_step(regressors, self.responsibilities, moments, self.g)
+        responsibilities, _, likelihood = posterior(State(regressors, gates), moments.x, moments.y, self.g, self.sigma)
+        for now, after in zip(self.changed, (regressors, gates, responsibilities, likelihood), strict=True):
+            now.copy_(after)
+        self.loss.copy_(-likelihood)
+
+    def keep(self, positions: np.ndarray) -> None:
+        super().keep(positions)
+        there = torch.as_tensor(positions, device=self.like.device)
+        self.moments = Moments.of(self.moments.x[there], self.moments.y[there])
+        self.state = State(*(part[there] for part in self.state))
+        self.responsibilities, self.likelihood = self.responsibilities[there], self.likelihood[there]

@@ -10,18 +10,17 @@ Shapes: T trials, N samples, d dimensions, k experts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
-from moe_lab.core.interrupts import stop_if_unwanted
 from moe_lab.recovery.data import Inputs
+from moe_lab.recovery.measures import unit
 from moe_lab.recovery.transforms import Transforms
 
 _RANK = 1e-8
@@ -108,44 +107,60 @@ def whitener(second: Float[Tensor, "T d d"], k: int, sign: float) -> tuple[Tenso
 # --- decomposition --------------------------------------------------------------------------------------------------
 
 
-class PowerStep(NamedTuple):
-    """One iteration of the power method.
+class Components(NamedTuple):
+    """The components of a tensor while the power method finds one after the other.
 
     Attributes:
       vectors: (T, k, k) the unit components so far, the current one not yet final; zeros after it.
       values: (T, k) T(v, v, v) of each.
+      residual: (T, k, k, k) the tensor less the components that are final.
+      candidates: (T, L, k) all restarts of the current component.
     """
 
     vectors: Float[Tensor, "T k k"]
     values: Float[Tensor, "T k"]
+    residual: Float[Tensor, "T k k k"]
+    candidates: Float[Tensor, "T L k"]
+
+    @classmethod
+    def before(cls, tensor: Float[Tensor, "T k k k"], initial_vectors: Float[Tensor, "T L k"]) -> Components:
+        """Returns the state before the first iteration.
+
+        Args:
+          tensor: symmetric, with nearly orthogonal components of positive weight.
+          initial_vectors: L unit vectors, with which the search for each component begins; the best result is taken.
+        """
+        trials, k = tensor.shape[:2]
+        return cls(tensor.new_zeros(trials, k, k), tensor.new_zeros(trials, k), tensor.clone(), initial_vectors.clone())
 
 
-def power_iterations(
-    tensor: Float[Tensor, "T k k k"], initial_vectors: Float[Tensor, "T L k"], iterations: int = 30
-) -> Iterator[PowerStep]:
-    """Runs the robust tensor power method with deflation (Anandkumar et al., 2014): v <- T(I, v, v).
+def power_step(
+    now: Components, initial_vectors: Float[Tensor, "T L k"], done: Int[Tensor, " T"], iterations: int
+) -> Components:
+    """Takes one iteration of the robust power method with deflation (Anandkumar et al., 2014): v <- T(I, v, v).
 
     Args:
-      tensor: symmetric, with nearly orthogonal components of positive weight.
-      initial_vectors: L random vectors, reused for each component; the best result is taken.
+      initial_vectors: as for `Components.before`.
+      done: iterations before this one, over all components.
+      iterations: of each component.
     """
-    trials, k = tensor.shape[:2]
-    residual = tensor.clone()
-    vectors, values = tensor.new_zeros(trials, k, k), tensor.new_zeros(trials, k)
-    initial_vectors = initial_vectors / torch.linalg.vector_norm(initial_vectors, dim=2, keepdim=True)
-    for component in range(k):
-        current = initial_vectors
-        for _ in range(iterations):
-            stop_if_unwanted()
-            current = _applied(residual, current)
-            norms = torch.linalg.vector_norm(current, dim=2, keepdim=True)
-            current = current / norms.clamp(min=torch.finfo(current.dtype).tiny)
-            weights = (_applied(residual, current) * current).sum(2)
-            best = weights.argmax(1)
-            vectors[:, component] = current.gather(1, best[:, None, None].expand(-1, 1, k))[:, 0]
-            values[:, component] = weights.gather(1, best[:, None])[:, 0]
-            yield PowerStep(vectors.clone(), values.clone())
-        residual = residual - values[:, component, None, None, None] * _cube(vectors[:, component])
+    k = now.vectors.shape[1]
+    number, begins = done // iterations, (done % iterations == 0)[:, None, None]
+    of_component = torch.arange(k, device=done.device)
+    current, before = (of_component == at[:, None] for at in (number, number - 1))
+    vector, value = (now.vectors * before[..., None]).sum(1), (now.values * before).sum(1)
+    without = now.residual - value[:, None, None, None] * _cube(vector)
+    residual = torch.where(begins[..., None], without, now.residual)
+    candidates = unit(_applied(residual, torch.where(begins, initial_vectors, now.candidates)))
+    values = (_applied(residual, candidates) * candidates).sum(2)
+    best = values.argmax(1)[:, None]
+    vector = candidates.gather(1, best[..., None].expand(-1, 1, k))
+    return Components(
+        torch.where(current[..., None], vector, now.vectors),
+        torch.where(current, values.gather(1, best), now.values),
+        residual,
+        candidates,
+    )
 
 
 def _applied(tensor: Float[Tensor, "T k k k"], vectors: Float[Tensor, "T L k"]) -> Float[Tensor, "T L k"]:

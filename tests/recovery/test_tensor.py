@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from moe_lab.recovery import Activation, MixtureTask, transforms
 from moe_lab.recovery import tensor as tensors
 from moe_lab.recovery.gridlock import Spectral
-from moe_lab.recovery.gridlock.spectral import find_regressors
+from moe_lab.recovery.gridlock.spectral import DECOMPOSITIONS, find_regressors
+from moe_lab.recovery.measures import unit
 from tests.recovery import oracle
 
 EACH_LAW = pytest.mark.parametrize("share", [None, 0.3], ids=["one Gaussian", "two"])
@@ -100,8 +102,8 @@ def test_no_whole_third_moment():
     inputs = MixtureTask(experts=5, dimension=200).sample(1000, trials=[0], seed=0).inputs
     y, starts = random_values(0, 1, 1000), random_values(1, 1, 20, 5)
     with Largest() as largest:
-        *_, last = find_regressors(inputs, y, 5, transforms("identity", 0.1), Spectral(), starts, watch=False)
-    assert last.regressors.shape == (1, 5, 200)
+        last = find_regressors(inputs, y, 5, transforms("identity", 0.1), Spectral(), starts)
+    assert last.shape == (1, 5, 200)
     assert 200 * 200 <= largest.numbers <= 1000 * 200, largest.numbers
 
 
@@ -137,13 +139,22 @@ def test_a_second_moment_of_too_low_rank_is_refused():
 # --- decomposition ----------------------------------------------------------------------------------------------------
 
 
+def power_iterations(tensor: Tensor, initial_vectors: Tensor, each: int = 30) -> Iterator[tensors.Components]:
+    """Yields the components after each of so many iterations a component."""
+    initial_vectors = unit(initial_vectors)
+    now = tensors.Components.before(tensor, initial_vectors)
+    for done in range(each * tensor.shape[1]):
+        now = tensors.power_step(now, initial_vectors, torch.full((len(tensor),), done), each)
+        yield now
+
+
 @pytest.mark.parametrize("k", [1, 2, 5, 8])
 def test_power_iterations_find_a_planted_tensor(k):
     truth, weights = (
         orthonormal(0, 3, k, k),
         0.5 + torch.rand(3, k, generator=torch.Generator().manual_seed(1)).double(),
     )
-    steps = list(tensors.power_iterations(planted(weights, truth), random_values(2, 3, 20 if k < 6 else 60, k)))
+    steps = list(power_iterations(planted(weights, truth), random_values(2, 3, 20 if k < 6 else 60, k)))
     assert [int(step.vectors.any(2).sum(1)[0]) for step in steps] == [c for c in range(1, k + 1) for _ in range(30)]
     last = steps[-1]
     assert worst_cosine(last.vectors, truth) > 1 - 1e-9
@@ -162,7 +173,7 @@ def test_power_iterations_bear_noise():
         noise.permute(0, *order) for order in ((1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 3, 2), (3, 2, 1), (2, 1, 3))
     )
     tensor = planted(torch.ones(4, 5, dtype=torch.float64), truth) + 0.02 * noise
-    *_, last = tensors.power_iterations(tensor, random_values(2, 4, 20, 5))
+    *_, last = power_iterations(tensor, random_values(2, 4, 20, 5))
     assert 0.97 < worst_cosine(last.vectors, truth) < 1 - 1e-6
 
 
@@ -170,7 +181,7 @@ def test_power_iterations_against_tensorly():
     """The first component, where the largest weight stands out."""
     truth, weights = orthonormal(3, 2, 4, 4), torch.tensor([[3.0, 1, 0.8, 0.5], [1, 0.8, 0.7, 2.5]]).double()
     tensor = planted(weights, truth)
-    *_, last = tensors.power_iterations(tensor, random_values(4, 2, 20, 4))
+    *_, last = power_iterations(tensor, random_values(4, 2, 20, 4))
     np.random.seed(0)  # tensorly draws its starts from numpy's own state
     for t in range(2):
         values, vectors = symmetric_parafac_power_iteration(tensor[t].numpy(), rank=4, n_repeat=20, n_iteration=40)
@@ -233,9 +244,9 @@ def test_a_negative_strength_turns_nothing():
     assert falling.p3.strength == pytest.approx(-transforms("relu", 0.1).p3.strength, abs=1e-9)
     starts = random_values(0, 2, 20, 2)
     method = Spectral()
-    *_, mine = find_regressors(drawn.inputs, drawn.y, 2, transforms("relu", 0.1), method, starts, watch=False)
-    *_, theirs = find_regressors(drawn.inputs, -drawn.y, 2, falling, method, starts, watch=False)
-    cosines = mine.regressors @ theirs.regressors.mT
+    mine = find_regressors(drawn.inputs, drawn.y, 2, transforms("relu", 0.1), method, starts)
+    theirs = find_regressors(drawn.inputs, -drawn.y, 2, falling, method, starts)
+    cosines = mine @ theirs.mT
     assert cosines.amax(2).min() > 1 - 1e-6
 
 
@@ -254,11 +265,15 @@ def test_regressors_are_found(method, share):
     drawn = task.sample(30_000, trials=range(2), seed=0)
     power = method.decomposition == "power"
     starts = random_values(1, 2, 10 if power else 10 * 3, 3 if power else 6)
-    found = list(find_regressors(drawn.inputs, drawn.y, 3, transforms("identity", 0.1), method, starts))
-    assert [step.iteration for step in found] == (list(range(1, 91)) if power else [1])
-    assert (found[-1].regressors @ drawn.truth.regressors.mT).amax(2).min() > 0.93
-    *_, last = find_regressors(drawn.inputs, drawn.y, 3, transforms("identity", 0.1), method, starts, watch=False)
-    torch.testing.assert_close(last.regressors, found[-1].regressors)
+    finding = DECOMPOSITIONS[method.decomposition](
+        drawn.inputs, drawn.y, 3, transforms("identity", 0.1), method, starts
+    )
+    assert finding.iterations == (90 if power else 1) and not finding.regressors.any()
+    for _ in range(finding.iterations):
+        finding.advance(1)
+    assert (finding.regressors @ drawn.truth.regressors.mT).amax(2).min() > 0.93
+    at_once = find_regressors(drawn.inputs, drawn.y, 3, transforms("identity", 0.1), method, starts)
+    torch.testing.assert_close(at_once, finding.regressors)
 
 
 def test_plain_y_has_the_gate_in_its_third_moment():
@@ -266,10 +281,10 @@ def test_plain_y_has_the_gate_in_its_third_moment():
     drawn = MixtureTask(gate_norm=3).sample(40_000, trials=range(4), seed=0)
     starts = random_values(1, 4, 20, 2)
     given = drawn.inputs, drawn.y, 2, transforms("identity", 0.1)
-    *_, right = find_regressors(*given, Spectral(robust=False), starts, watch=False)
-    *_, wrong = find_regressors(*given, Spectral(robust=False, third="y"), starts, watch=False)
+    right = find_regressors(*given, Spectral(robust=False), starts)
+    wrong = find_regressors(*given, Spectral(robust=False, third="y"), starts)
     truth = drawn.truth.regressors
-    assert worst_cosine(right.regressors, truth) > 0.97 and worst_cosine(wrong.regressors, truth) < 0.9
+    assert worst_cosine(right, truth) > 0.97 and worst_cosine(wrong, truth) < 0.9
 
 
 @pytest.mark.parametrize("broken", [float("nan"), float("inf")])
@@ -279,9 +294,7 @@ def test_data_must_be_finite(broken):
     y[1, 3], x[0, 2, 1] = broken, broken
     for inputs, values in ((drawn.inputs, y), (replace(drawn.inputs, x=x), drawn.y)):
         with pytest.raises(ValueError, match=r"^x and y must be finite numbers: got finite=False$"):
-            next(
-                find_regressors(inputs, values, 2, transforms("identity", 0.1), Spectral(), random_values(0, 2, 20, 2))
-            )
+            find_regressors(inputs, values, 2, transforms("identity", 0.1), Spectral(), random_values(0, 2, 20, 2))
 
 
 @pytest.mark.parametrize("k", [0, 11])

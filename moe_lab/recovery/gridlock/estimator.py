@@ -262,8 +262,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         initial_vectors = torch.as_tensor(random.standard_normal((1, method.starts(k), k)))
         try:
             require(k <= z.shape[2], "n_experts must be at most the rank of X", n_experts=k, rank=z.shape[2])
-            *_, last = find_regressors(inputs, y, k, transforms(g, 0.0), method, initial_vectors, watch=False)
-            return last.regressors
+            return find_regressors(inputs, y, k, transforms(g, 0.0), method, initial_vectors)
         except RankError:
             reason = f"take more samples or fewer experts, for these determine no n_experts={k} directions"
         except InvalidActivationError:

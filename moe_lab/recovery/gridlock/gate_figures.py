@@ -18,7 +18,8 @@ from moe_lab.recovery.em import State
 from moe_lab.recovery.gridlock.grid_points import FITS, fit_cells, fits
 from moe_lab.recovery.gridlock.recipes import GridlockFigure, run_of
 from moe_lab.recovery.gridlock.run import BY_MOMENTS
-from moe_lab.recovery.gridlock.training import after_regressors, samples_of
+from moe_lab.recovery.gridlock.stages import recovered
+from moe_lab.recovery.gridlock.training import samples_of
 from moe_lab.recovery.initialization import random_state
 
 GATES_ALONE = (*BY_MOMENTS, "spectral")
@@ -90,6 +91,5 @@ def gate_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> It
     with threads_for(0, samples.x.device):
         gates = random_state(run.task, run.trial_numbers, run.seed, samples.x).gates
         start = State(samples.truth.regressors, gates)
-        *_, (_, _, state) = after_regressors(run, samples, start)
-        found = fits(state, samples.truth)
+        found = fits(recovered(run, samples, known=start), samples.truth)
     yield {name: found[name][None] for name in _MEASURES}

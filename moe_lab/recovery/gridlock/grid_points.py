@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Bool
 from torch import Tensor
 
 from moe_lab.core.graphs import on_accelerator
@@ -16,10 +16,11 @@ from moe_lab.core.snapshots import Measure
 from moe_lab.core.trials import threads_for
 from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureSamples, Parameters
-from moe_lab.recovery.em import State, em
+from moe_lab.recovery.em import EM, State
 from moe_lab.recovery.gridlock.recipes import FROM_TRUTH, run_of
-from moe_lab.recovery.gridlock.run import JointEM, MixtureRun, Spectral
-from moe_lab.recovery.gridlock.training import MEASURES, m_step, samples_of, states
+from moe_lab.recovery.gridlock.run import JointEM, MixtureRun
+from moe_lab.recovery.gridlock.stages import Recovering, em_arguments, recovered
+from moe_lab.recovery.gridlock.training import MEASURES, samples_of
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.tensor import RankError
 
@@ -75,37 +76,26 @@ def _by_trial(run: MixtureRun, point: Point, every: bool) -> dict[str, np.ndarra
 
 
 def _length(run: MixtureRun, every: bool) -> int:
-    model = run.model
-    steps = model.iterations if isinstance(model, JointEM) else model.gate_iterations + model.joint_iterations
-    return steps + 1 if every else 1
+    return 1 + sum(steps for phase, steps in run.stages if phase != "regressors") if every else 1
 
 
 def _curves(run: MixtureRun, point: Point, every: bool) -> dict[str, np.ndarray]:
     samples = samples_of(run)
     with threads_for(0, samples.x.device):
-        path: Iterable[State] = _path(run, samples, point)
-        path = path if every else deque(path, maxlen=1)
-        found = [fits(state, samples.truth) for state in path]
+        found = [fits(state, samples.truth) for state in _path(run, samples, point, every)]
     return {name: np.stack([values[name] for values in found], axis=1) for name in FITS}
 
 
-def _path(run: MixtureRun, samples: MixtureSamples, point: Point) -> Iterator[State]:
-    """Yields the initial state of EM, then the state after each iteration."""
-    if isinstance(run.model, JointEM) and point["algorithm"] == FROM_TRUTH:
-        truth, task = State(samples.truth.regressors, samples.truth.gates), run.task
-        how: dict[str, Any] = {"iterations": run.model.iterations, "move_regressors": True}
-        for progress in em(truth, samples.x, samples.y, task.g, task.noise, **how):
-            yield progress.state
-        return
-    first = None  # the latest state of phase 0, in which regressors are sought
-    for _, phase, state in states(run, samples, watch=False):
-        if phase and first is not None:
-            yield first
-        first = None if phase else state
-        if phase:
-            yield state
-    if first is not None:  # no iteration of EM at all
-        yield first
+def _path(run: MixtureRun, samples: MixtureSamples, point: Point, every: bool) -> Iterator[State]:
+    """Yields the initial state of EM and the state after each iteration; or only the last."""
+    truth = State(samples.truth.regressors, samples.truth.gates) if point["algorithm"] == FROM_TRUTH else None
+    recovering = Recovering(run, samples, known=truth)
+    em_begins = sum(steps for phase, steps in run.stages if phase == "regressors")
+    recovering.advance(em_begins if every else recovering.last_step)
+    yield recovering.state
+    for _ in range(recovering.done, recovering.last_step):
+        recovering.advance(1)
+        yield recovering.state
 
 
 def converged(before: np.ndarray, now: np.ndarray, gain: float = GAIN) -> np.ndarray:
@@ -164,23 +154,25 @@ def _verdicts(run: MixtureRun, window: int, gain: float) -> Iterator[dict[str, n
     Raises:
       RankError: a trial's T2 has no k directions, before anything is yielded.
     """
-    samples = samples_of(run)
-    with threads_for(0, samples.x.device):
-        now, left = _start(run, samples)
-    before, done = fits(now, samples.truth)["error"], 0
-    moving = torch.arange(run.trials, device=samples.x.device)
-    while done < left and len(moving):
-        for state, fixed in _until_some_are_fixed(run, samples, now, moving, left - done):
-            now, converged_rows, done = state, fixed, done + 1
-            if done == left - window:
-                before = fits(now, samples.truth)["error"]
-            if done % window == 0:
-                yield None
-        moving = moving[~converged_rows]
-    if done < left - window:  # all trials are at a fixed point
-        before = fits(now, samples.truth)["error"]
-    values = fits(now, samples.truth)
-    still = converged(before, values["error"], gain)
+    samples, task = samples_of(run), run.task
+    device, rows = samples.x.device, torch.arange(run.trials, device=samples.x.device)
+    with threads_for(0, device):
+        now, iterations, how = _start(run, samples)
+        em = EM(now, samples.x, samples.y, task.g, task.noise, move_regressors=True, **how)
+    before = now
+    while em.done < iterations and len(rows):
+        with threads_for(0, device):  # not across a yield
+            last = [part.clone() for part in em.state]
+            em.advance(1)
+            now = State(*(whole.index_copy(0, rows, part) for whole, part in zip(now, em.state, strict=True)))
+            moved = [(new - old).abs().flatten(1).amax(1) for new, old in zip(em.state, last, strict=True)]
+            rows = rows[_let_go(em, torch.maximum(*moved) < FIXED)]
+        if em.done <= iterations - window:
+            before = now
+        if em.done % window == 0:
+            yield None
+    values, error = fits(now, samples.truth), fits(before, samples.truth)["error"]
+    still = converged(error, values["error"], gain)
     values["converged"] = still.astype(float)
     values["stuck"] = (still & (values["regressor_fit"] < FOUND)).astype(float)
     for name in ("converged", "stuck"):
@@ -188,39 +180,22 @@ def _verdicts(run: MixtureRun, window: int, gain: float) -> Iterator[dict[str, n
     yield {name: values[name][None] for name in VERDICTS}
 
 
-def _start(run: MixtureRun, samples: MixtureSamples) -> tuple[State, int]:
-    """Returns the initial state of joint EM and the number of its iterations."""
+def _start(run: MixtureRun, samples: MixtureSamples) -> tuple[State, int, dict[str, Any]]:
+    """Returns the initial state of EM of everything, the number of its iterations, and further arguments of `EM`."""
     if isinstance(run.model, JointEM):
-        return random_state(run.task, run.trial_numbers, run.seed, samples.x), run.model.iterations
-    spectral: Spectral = run.model
-    only = run.replace(model=spectral.replace(joint_iterations=0))
-    *_, (_, _, state) = states(only, samples, watch=False)
-    return state, spectral.joint_iterations
+        start = random_state(run.task, run.trial_numbers, run.seed, samples.x)
+        return start, run.model.iterations, em_arguments(run.model)
+    only = run.replace(model=run.model.replace(joint_iterations=0))
+    return recovered(only, samples), run.model.joint_iterations, {}
 
 
-def _until_some_are_fixed(
-    run: MixtureRun, samples: MixtureSamples, state: State, rows: Tensor, most: int
-) -> Iterator[tuple[State, Tensor]]:
-    """Runs joint EM of some trials until a quarter of them are at a fixed point; on an accelerator until half are.
+def _let_go(em: EM, fixed: Bool[Tensor, " T"]) -> Bool[Tensor, " T"] | slice:
+    """Lets EM go on without what is at a fixed point, once that is a quarter of its trials; returns who stays.
 
-    There fewer trials cost a new graph, and the host looks in every eighth iteration only.
-
-    Yields:
-      The parameters of all trials after each iteration, and which of these rows are at a fixed point.
+    On an accelerator, where fewer trials cost a new graph, half must be; and the host looks in every eighth iteration.
     """
-    task, part = run.task, State(*(whole[rows] for whole in state))
-    how = m_step(run.model) if isinstance(run.model, JointEM) else {}
-    x, y = samples.x[rows], samples.y[rows]
-    steps = em(part, x, y, task.g, task.noise, iterations=most, move_regressors=True, **how)
-    with threads_for(0, samples.x.device):
-        before = next(steps).state
-    there = on_accelerator(samples.x.device)
-    for number in range(1, most + 1):
-        with threads_for(0, samples.x.device):  # not across a yield
-            after = next(steps).state
-        moved = [(a - b).abs().flatten(1).amax(1) for a, b in zip(after, before, strict=True)]
-        fixed = torch.maximum(*moved) < FIXED
-        before = after
-        yield State(*(whole.index_copy(0, rows, new) for whole, new in zip(state, after, strict=True))), fixed
-        if (not there or number % 8 == 0) and int(fixed.sum()) * (2 if there else 4) >= len(rows):
-            return
+    there = on_accelerator(fixed.device)
+    if (there and em.done % 8) or int(fixed.sum()) * (2 if there else 4) < len(fixed):
+        return slice(None)
+    em.keep(np.flatnonzero(~fixed.cpu().numpy()))
+    return ~fixed

@@ -21,7 +21,7 @@ from moe_lab.core.origins import as_tuple
 from moe_lab.core.trials import stream, threads_for
 from moe_lab.datasets import Regression, diabetes, uci
 from moe_lab.recovery.data import Inputs, MixtureTask
-from moe_lab.recovery.em import Moments, State, em, gate_newton, posterior
+from moe_lab.recovery.em import EM, Moments, State, gate_newton, posterior
 from moe_lab.recovery.gridlock.recipes import GridlockFigure
 from moe_lab.recovery.gridlock.run import JointEM, MixtureRun, Spectral
 from moe_lab.recovery.gridlock.spectral import find_regressors, power_starts
@@ -192,8 +192,9 @@ def _joint_with_bias(split: Split, task: MixtureTask, iterations: int, seed: int
 
 
 def _after_em(start: State, split: Split, task: MixtureTask, iterations: int, *, move_regressors: bool = True) -> State:
-    *_, last = em(start, split.x, split.y, task.g, task.noise, iterations=iterations, move_regressors=move_regressors)
-    return last.state
+    em = EM(start, split.x, split.y, task.g, task.noise, move_regressors=move_regressors)
+    em.advance(iterations)
+    return em.state
 
 
 def _spectral_start(split: Split, task: MixtureTask, seed: int) -> State:
@@ -201,8 +202,8 @@ def _spectral_start(split: Split, task: MixtureTask, seed: int) -> State:
     inputs = Inputs(split.x, torch.zeros_like(split.x[:, :1]), torch.ones_like(split.y[:, :1]))
     initial_vectors = power_starts(Spectral(), task, [split.number], seed, split.x)
     polynomials = transforms(task.g, task.noise)
-    *_, last = find_regressors(inputs, split.y, task.experts, polynomials, Spectral(), initial_vectors, watch=False)
-    return State(last.regressors, torch.zeros_like(last.regressors))
+    found = find_regressors(inputs, split.y, task.experts, polynomials, Spectral(), initial_vectors)
+    return State(found, torch.zeros_like(found))
 
 
 def _spectral(split: Split, task: MixtureTask, iterations: int, seed: int) -> Tensor:

@@ -14,6 +14,7 @@ from moe_lab.recovery.em import MOST_PAIRS
 Decomposition = Literal["power", "orth-als"]
 GateStep = Literal["newton", "gradient"]
 Gates = Literal["newton", "gradient", "moments", "centred-moments"]
+Phase = Literal["regressors", "gates", "everything"]
 BY_MOMENTS = ("moments", "centred-moments")
 Third = Literal["P3(y)", "y"]
 
@@ -91,6 +92,29 @@ class MixtureRun(RunConfig):
     precision: Precision = knob("float64", meaning="float32 or float64")
 
     operations: ClassVar[tuple[str, ...]] = ("linalg.eigh", "linalg.solve_ex", "linalg.lstsq", "linalg.qr")
+
+    @property
+    def measure(self) -> str:
+        """Every Snapshot is evaluated."""
+        return "every"
+
+    @property
+    def stages(self) -> list[tuple[Phase, int]]:
+        """What is sought, and for how many steps, one after the other."""
+        model = self.model
+        if isinstance(model, JointEM):
+            return [("everything", model.iterations)]
+        regressors = self.task.experts * model.power_iterations if model.decomposition == "power" else 1
+        gates = min(1, model.gate_iterations) if model.gate_step in BY_MOMENTS else model.gate_iterations
+        every: list[tuple[Phase, int]] = [
+            ("regressors", regressors), ("gates", gates), ("everything", model.joint_iterations)
+        ]  # fmt: skip
+        return [(phase, steps) for phase, steps in every if steps]
+
+    @property
+    def last_step(self) -> int:
+        """The step after which the last stage ends."""
+        return sum(steps for _, steps in self.stages)
 
     @property
     def numbers_per_step(self) -> float:

@@ -1,16 +1,18 @@
-"""Algorithm 1 as one call: regressors from the moments of transformed labels (gridlock2019)."""
+"""Algorithm 1: regressors from the moments of transformed labels (gridlock2019)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from moe_lab.core.training import Learner
 from moe_lab.core.trials import stream
 from moe_lab.recovery import tensor as tensors
 from moe_lab.recovery.data import Inputs, MixtureTask
@@ -24,18 +26,6 @@ PLAIN = Polynomial((1.0,), 1.0, ())
 _BETTER = 1e-6  # restarts with the same result differ by rounding and by the order of their experts
 
 
-class Found(NamedTuple):
-    """The current result of a decomposition.
-
-    Attributes:
-      iteration: from 1, over all components.
-      regressors: (T, k, d) unit vectors, oriented; zeros for later components.
-    """
-
-    iteration: int
-    regressors: Float[Tensor, "T k d"]
-
-
 def power_starts(
     method: Spectral, task: MixtureTask, trials: Sequence[int], seed: int, like: Tensor
 ) -> Float[Tensor, "T L m"]:
@@ -47,76 +37,142 @@ def power_starts(
     return torch.as_tensor(np.stack(vectors), device=like.device, dtype=like.dtype)
 
 
-def find_regressors(
-    inputs: Inputs,
-    y: Float[Tensor, "T N"],
-    k: int,
-    transforms: Transforms,
-    method: Spectral,
-    initial_vectors: Tensor,
-    watch: bool = True,
-) -> Iterator[Found]:
-    """Finds regressors from samples, yielding after each iteration; the last item is the result.
-
-    With `robust`, the final components also use T3(I, v, v) in all d dimensions, because the error of T2's subspace is
-    larger than that of T3 along a known direction. If g has a kink, T3 has the larger error and is not used.
+class Decomposition(Learner, ABC):
+    """Regressors of some mixtures while they are found from the moments of their samples; a step is one iteration.
 
     Args:
+      y: (T, N).
+      k: experts.
       initial_vectors: (T, L, m) random vectors; m = k for power iterations, d for Orth-ALS, whose L is a multiple of k.
-      watch: whether to yield every iteration or only the last.
+      trials: numbers of the rows, from 0 by default.
 
     Raises:
       ValueError: k > d, or the data are not finite.
       RankError: T2 has rank below k.
     """
-    tensors.check_samples(inputs, y, k)
-    if method.third == "y":
-        transforms = replace(transforms, p3=PLAIN)
-    weights = transforms.p3(y) * float(np.sign(transforms.p3.strength))
-    weights = tensors.robust(weights) if method.robust else weights
-    if method.decomposition == "orth-als":
-        yield _orth_als(inputs, y, k, transforms, weights, initial_vectors)
-        return
-    second = tensors.second_moment(inputs, transforms.p2(y))
-    whiten, undo = tensors.whitener(second, k, float(np.sign(transforms.p2.strength)))
-    third = tensors.third_moment(inputs, weights, whiten)
-    refine = method.robust and not transforms.g.kinks
-    last = k * method.power_iterations
-    steps = tensors.power_iterations(third, initial_vectors, method.power_iterations)
-    for iteration, step in enumerate(steps, start=1):
-        if not watch and iteration < last:
-            continue
-        regressors = unit(step.vectors @ undo.mT)
-        if refine and iteration == last:
-            along = unit(tensors.third_moment_along(inputs, weights, step.vectors @ whiten.mT))
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        y: Float[Tensor, "T N"],
+        k: int,
+        transforms: Transforms,
+        method: Spectral,
+        initial_vectors: Tensor,
+        trials: Sequence[int] | None = None,
+    ) -> None:
+        tensors.check_samples(inputs, y, k)
+        super().__init__(range(len(y)) if trials is None else trials, y.new_zeros(()))
+        if method.third == "y":
+            transforms = replace(transforms, p3=PLAIN)
+        self._inputs, self._y, self._transforms, self._method = inputs, y, transforms, method
+        self._initial_vectors = initial_vectors
+        weights = transforms.p3(y) * float(np.sign(transforms.p3.strength))
+        self._weights = tensors.robust(weights) if method.robust else weights
+
+    @property
+    @abstractmethod
+    def iterations(self) -> int:
+        """Steps until all regressors are found."""
+
+    @property
+    @abstractmethod
+    def regressors(self) -> Float[Tensor, "T k d"]:
+        """Unit vectors, oriented; zeros for those that are not sought yet."""
+
+
+class PowerMethod(Decomposition):
+    """Power iterations on T3, whitened by T2.
+
+    With `robust`, the final components also use T3(I, v, v) in all d dimensions, because the error of T2's subspace is
+    larger than that of T3 along a known direction. If g has a kink, T3 has the larger error and is not used.
+    """
+
+    def __init__(self, inputs: Inputs, y: Tensor, k: int, *given: Any, **more: Any) -> None:
+        super().__init__(inputs, y, k, *given, **more)
+        second, sign = tensors.second_moment(inputs, self._transforms.p2(y)), np.sign(self._transforms.p2.strength)
+        self._whiten, self._undo = tensors.whitener(second, k, float(sign))
+        third = tensors.third_moment(inputs, self._weights, self._whiten)
+        self._initial_vectors = unit(self._initial_vectors)
+        self._components = tensors.Components.before(third, self._initial_vectors)
+
+    @property
+    def iterations(self) -> int:
+        return self._components.vectors.shape[1] * self._method.power_iterations
+
+    @property
+    def changed(self) -> Sequence[Tensor]:
+        return self._components
+
+    def step(self, *inputs: Tensor) -> None:
+        after = tensors.power_step(self._components, self._initial_vectors, self.steps, self._method.power_iterations)
+        for part, new in zip(self._components, after, strict=True):
+            part.copy_(new)
+
+    @property
+    def regressors(self) -> Float[Tensor, "T k d"]:
+        vectors = self._components.vectors
+        regressors = unit(vectors @ self._undo.mT)
+        if self._method.robust and not self._transforms.g.kinks and self.done == self.iterations:
+            along = unit(tensors.third_moment_along(self._inputs, self._weights, vectors @ self._whiten.mT))
             regressors = unit(regressors * torch.sign((regressors * along).sum(2, keepdim=True)) + along)
-        yield Found(iteration, tensors.oriented(regressors, inputs, y, transforms))
+        return tensors.oriented(regressors, self._inputs, self._y, self._transforms)
 
 
-def _orth_als(
-    inputs: Inputs, y: Tensor, k: int, transforms: Transforms, weights: Tensor, initial_vectors: Tensor
-) -> Found:
-    """Runs Orth-ALS on the full T3, as the authors do, and selects the restart that fits T3 and T2 best.
+class OrthALS(Decomposition):
+    """Orth-ALS on the full T3, as the authors run it, in one step; the restart that fits T3 and T2 best is selected.
 
     "Rank-k tensor decomposition on T3 using T2" (algorithm 1) does not state how T2 is used. By T3 alone, the best
     restart of one trial in a hundred at n=2000 is a direction of heavy-tailed noise.
     """
-    identity = torch.eye(inputs.x.shape[2], dtype=y.dtype, device=y.device).expand(len(y), -1, -1)
-    second = tensors.second_moment(inputs, transforms.p2(y)).flatten(1)
-    third = tensors.third_moment(inputs, weights, identity)
-    best: tuple[Tensor, Tensor] | None = None
-    for initial_factors in initial_vectors.split(k, dim=1):
-        factors = tensors.orth_als(third, k, initial_factors)
-        squares = torch.einsum("tia,tib->tiab", factors, factors).flatten(2)
-        cubes = torch.einsum("tia,tib,tic->tiabc", factors, factors, factors).flatten(2)
-        error = _unexplained(third.flatten(1), cubes) + _unexplained(second, squares)
-        if best is None:
-            best = factors, error
-        else:
-            better = error < (1 - _BETTER) * best[1]
-            best = torch.where(better[:, None, None], factors, best[0]), torch.where(better, error, best[1])
-    assert best is not None
-    return Found(1, tensors.oriented(best[0], inputs, y, transforms))
+
+    def __init__(self, inputs: Inputs, y: Tensor, k: int, *given: Any, **more: Any) -> None:
+        super().__init__(inputs, y, k, *given, **more)
+        self._factors = y.new_zeros(len(y), k, inputs.x.shape[2])
+
+    @property
+    def iterations(self) -> int:
+        return 1
+
+    @property
+    def changed(self) -> None:
+        """None: the solvers of small systems wait for an accelerator."""
+        return
+
+    def step(self, *inputs: Tensor) -> None:
+        y, k = self._y, self._factors.shape[1]
+        identity = torch.eye(self._inputs.x.shape[2], dtype=y.dtype, device=y.device).expand(len(y), -1, -1)
+        second = tensors.second_moment(self._inputs, self._transforms.p2(y)).flatten(1)
+        third = tensors.third_moment(self._inputs, self._weights, identity)
+        best: tuple[Tensor, Tensor] | None = None
+        for initial_factors in self._initial_vectors.split(k, dim=1):
+            factors = tensors.orth_als(third, k, initial_factors)
+            squares = torch.einsum("tia,tib->tiab", factors, factors).flatten(2)
+            cubes = torch.einsum("tia,tib,tic->tiabc", factors, factors, factors).flatten(2)
+            error = _unexplained(third.flatten(1), cubes) + _unexplained(second, squares)
+            if best is None:
+                best = factors, error
+            else:
+                better = error < (1 - _BETTER) * best[1]
+                best = torch.where(better[:, None, None], factors, best[0]), torch.where(better, error, best[1])
+        assert best is not None
+        self._factors = best[0]
+
+    @property
+    def regressors(self) -> Float[Tensor, "T k d"]:
+        return tensors.oriented(self._factors, self._inputs, self._y, self._transforms)
+
+
+DECOMPOSITIONS: dict[str, type[Decomposition]] = {"power": PowerMethod, "orth-als": OrthALS}
+
+
+def find_regressors(
+    inputs: Inputs, y: Float[Tensor, "T N"], k: int, transforms: Transforms, method: Spectral, initial_vectors: Tensor
+) -> Float[Tensor, "T k d"]:
+    """Finds unit regressors from samples; arguments and errors are those of `Decomposition`."""
+    finding = DECOMPOSITIONS[method.decomposition](inputs, y, k, transforms, method, initial_vectors)
+    finding.advance(finding.iterations)
+    return finding.regressors
 
 
 def _unexplained(moment: Float[Tensor, "T m"], terms: Float[Tensor, "T k m"]) -> Float[Tensor, " T"]:

@@ -10,7 +10,7 @@ import torch
 import xarray as xr
 
 from moe_lab.recovery import MixtureTask
-from moe_lab.recovery.em import em
+from moe_lab.recovery.em import EM, State
 from moe_lab.recovery.gridlock import JointEM, Spectral, figures, grid_points, training
 from moe_lab.recovery.gridlock.published import PLACES, REPLICATION, published
 from moe_lab.recovery.gridlock.recipes import METHODS, method_of, run_of
@@ -112,9 +112,10 @@ class TestCurves:
     def test_the_best_error_is_that_of_em_from_the_truth(self) -> None:
         data = figures.figure4((200, 4000), 3, 7, "joint-em", 2, 4, noise=0.2, iterations=6)
         samples = MixtureTask(experts=2, dimension=4, noise=0.2).sample(200, trials=range(3), seed=7)
-        start = training.State(samples.truth.regressors, samples.truth.gates)
-        *_, last = em(start, samples.x, samples.y, MixtureTask().g, 0.2, iterations=6, move_regressors=True)
-        expected = grid_points.fits(last.state, samples.truth)["error"]
+        start = State(samples.truth.regressors, samples.truth.gates)
+        em = EM(start, samples.x, samples.y, MixtureTask().g, 0.2, move_regressors=True)
+        em.advance(6)
+        expected = grid_points.fits(em.state, samples.truth)["error"]
         np.testing.assert_allclose(data.best_error.sel(samples=200), expected, rtol=1e-9)
         assert (data.best_error.sel(samples=4000) < data.best_error.sel(samples=200)).all()
 
@@ -140,7 +141,7 @@ class TestCurves:
 
     def test_diverged_trials_are_nan(self) -> None:
         samples = MixtureTask().sample(50, trials=[0, 1], seed=0)
-        state = training.State(samples.truth.regressors.clone(), samples.truth.gates.clone())
+        state = State(samples.truth.regressors.clone(), samples.truth.gates.clone())
         state.regressors[1, 0, 0] = torch.nan
         values = grid_points.fits(state, samples.truth)
         assert values["error"][0] == 0 and all(np.isnan(value[1]) for value in values.values())

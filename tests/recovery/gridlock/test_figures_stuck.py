@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from moe_lab.recovery import MixtureTask
-from moe_lab.recovery.em import em
+from moe_lab.recovery.em import EM
 from moe_lab.recovery.gridlock import JointEM, Spectral, figures, grid_points, training
 from moe_lab.recovery.gridlock.stuck_live import stuck_records
 
@@ -67,13 +67,13 @@ def test_trials_that_stand_still_are_left_out_and_come_to_the_same(monkeypatch) 
     """EM of trials at a fixed point is no longer computed; the results are those of computing it."""
     steps: list[int] = []
 
-    def counted(start, *arguments, **named):
-        for progress in em(start, *arguments, **named):
-            steps.append(len(start.regressors) if progress.iteration else 0)
-            yield progress
+    class Counted(EM):
+        def step(self, *inputs) -> None:
+            steps.append(len(self.trials))
+            super().step(*inputs)
 
     how = {**STUCK, "samples": (2000,), "methods": "spectral+em", "spectral_iterations": 100, "window": 20}
-    monkeypatch.setattr(grid_points, "em", counted)
+    monkeypatch.setattr(grid_points, "EM", Counted)
     saving = figures.stuck_rate(**how)
     assert 4 * 10 < sum(steps) < 4 * 60
     monkeypatch.setattr(grid_points, "FIXED", -1.0)

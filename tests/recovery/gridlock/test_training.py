@@ -10,8 +10,9 @@ import torch
 
 from moe_lab.core.snapshots import final
 from moe_lab.recovery import MixtureTask, measures
-from moe_lab.recovery.em import posterior
+from moe_lab.recovery.em import State, posterior
 from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral, train, train_run, training
+from moe_lab.recovery.gridlock.stages import Recovering
 
 TASK = MixtureTask(dimension=5, noise=0.2)
 FAST: dict[str, Any] = {"samples": 300, "trials": 3, "seed": 11, "device": "cpu"}
@@ -73,13 +74,28 @@ def test_phases_come_one_after_the_other(name):
 
 def test_a_phase_moves_its_part_alone():
     run = MixtureRun(model=MODELS["spectral"], task=TASK, **FAST)
-    states = list(training.states(run, training.samples_of(run)))
-    begin, found = states[0][2], states[8][2]
+    recovering = Recovering(run, training.samples_of(run))
+    states = [recovering.state]
+    for _ in range(recovering.last_step):
+        recovering.advance(1)
+        states.append(State(*(part.clone() for part in recovering.state)))
+    begin, found = states[0], states[8]
     assert not begin.regressors.any() and found.regressors.norm(dim=2).allclose(torch.ones(()).double())
-    for _, phase, state in states:
-        assert phase > 0 or (state.gates == begin.gates).all()
-        assert phase != 1 or (state.regressors == found.regressors).all()
-    assert (states[-1][2].regressors != found.regressors).all() and not states[-1][2].gates[:, -1].any()
+    assert all((state.gates == begin.gates).all() for state in states[:9])
+    assert all((state.regressors == found.regressors).all() for state in states[9:12])
+    assert (states[-1].regressors != found.regressors).all() and not states[-1].gates[:, -1].any()
+
+
+def test_em_begins_with_what_is_known():
+    run = MixtureRun(model=MODELS["spectral"], task=TASK, **FAST)
+    samples = training.samples_of(run)
+    truth = State(samples.truth.regressors, samples.truth.gates)
+    recovering = Recovering(run, samples, known=truth)
+    assert recovering.last_step == 5 and recovering.state.regressors is not samples.truth.regressors
+    recovering.advance(3)
+    assert (recovering.state.regressors == samples.truth.regressors).all()
+    recovering.advance(2)
+    assert (recovering.state.regressors != samples.truth.regressors).all()
 
 
 def test_without_em_the_run_ends_with_the_moments():
@@ -88,13 +104,15 @@ def test_without_em_the_run_ends_with_the_moments():
     assert [snapshot.step for snapshot in snapshots] == list(range(11)) and snapshots[-1].finished.all()
 
 
-def test_recover_is_the_end_of_the_run():
-    for model in MODELS.values():
-        run = MixtureRun(model=model, task=TASK, **FAST)
-        samples = training.samples_of(run)
-        *_, (_, _, watched) = training.states(run, samples)
-        for one, two in zip(watched, training.recover(run)[1], strict=True):
-            torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
+@EACH
+def test_recover_is_the_end_of_the_run(model):
+    run = MixtureRun(model=model, task=TASK, **FAST)
+    samples = training.samples_of(run)
+    recovering = Recovering(run, samples)
+    for _ in range(recovering.last_step):
+        recovering.advance(1)
+    for one, two in zip(recovering.state, training.recover(run)[1], strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-9)
 
 
 def test_single_precision_stays_close():

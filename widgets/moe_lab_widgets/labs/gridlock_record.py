@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab.core.snapshots import Measure
-from moe_lab.recovery.em import State, em
+from moe_lab.recovery.em import EM, State
 from moe_lab.recovery.gridlock import MixtureRun, Spectral, train_run
 from moe_lab.recovery.gridlock.grid_points import FOUND, WINDOW, converged
 from moe_lab.recovery.gridlock.training import samples_of
@@ -78,9 +78,11 @@ def from_the_truth(run: MixtureRun) -> Iterator[NDArray[np.float64]]:
     """Yields the errors (trial,) of EM from the true parameters, which no method can beat on these samples."""
     samples, task = samples_of(run), run.task
     start = State(samples.truth.regressors, samples.truth.gates)
-    how: dict[str, Any] = {"iterations": BEST_ITERATIONS, "move_regressors": True}
-    for progress in em(start, samples.x, samples.y, task.g, task.noise, **how):
-        yield parameter_error(*progress.state, samples.truth).cpu().numpy()
+    em = EM(start, samples.x, samples.y, task.g, task.noise, move_regressors=True)
+    for _ in range(BEST_ITERATIONS):
+        yield parameter_error(*em.state, samples.truth).cpu().numpy()
+        em.advance(1)
+    yield parameter_error(*em.state, samples.truth).cpu().numpy()
 
 
 # ---- where a method is ----
