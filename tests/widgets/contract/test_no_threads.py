@@ -55,9 +55,9 @@ def test_it_starts_is_moved_paused_scrubbed_and_exported(
     assert not np.array_equal(lab.picture.pixels(), before)
     lab.pause()
     lab.reset()
-    assert len(lab.records) == 1 and not lab.playing
+    assert lab.record.step == 0 and lab.record.begun and not lab.playing
     lab.step()
-    assert len(lab.records) == 2
+    assert lab.record.step > 0
     lab.play()
     page.ended()
     lab.scrub(0)

@@ -20,12 +20,13 @@ RHYTHM = ("record_every", "measure_every")
 @one_case_in(3, 2)
 def test_step_play_and_reset(make: Make, ended: Any) -> None:
     lab = shown(make(playing=False))
-    assert len(lab.records) == 1 and not lab.playing and "paused" in lab.controls.status.value
+    begun = len(lab.records)
+    assert lab.record.step == 0 and lab.record.begun and not lab.playing and "paused" in lab.controls.status.value
     assert lab.controls.play.description == "Play"
     lab.controls.step.click()
-    assert len(shown(lab).records) == 2 and lab.record is lab.records[1]
+    assert len(shown(lab).records) == begun + 1 and lab.record is lab.records[begun]
     lab.controls.reset.click()
-    assert len(shown(lab).records) == 1
+    assert len(shown(lab).records) == begun
     lab.controls.play.click()
     assert lab.controls.play.description == "Pause"
     done(lab)

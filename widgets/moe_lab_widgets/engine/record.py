@@ -90,11 +90,16 @@ class Record:
         return max(step_of(shots[-1], len(shots) - 1) for shots in self.shots.values() if shots)
 
     @property
+    def begun(self) -> bool:
+        """Whether every run has begun."""
+        return len(self.parts) == len(self.names)
+
+    @property
     def ended(self) -> bool:
         """Whether no trial of any run is still training."""
         if not all(hasattr(part, "finished") for part in self.parts.values()):
             return bool(self.total and self.step >= self.total)
-        return len(self.parts) == len(self.names) and all(map(_ended, self.parts.values()))
+        return self.begun and all(map(_ended, self.parts.values()))
 
     @property
     def own_size(self) -> list[Any]:

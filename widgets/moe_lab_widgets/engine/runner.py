@@ -337,7 +337,8 @@ class Runner(RunState):
             return
         self.seconds += time.monotonic() - begun
         with self._wake:
-            self._singles = max(self._singles - 1, 0)
+            # one that is held shows the start of all of its runs
+            self._singles = max(self._singles - 1, int(not self.playing and not record.begun))
             self._frame = max(self._frame, Frame.NEWER)
             halved = self.records.append(record)
             if halved and self.scrubbed_to is not None:
