@@ -109,18 +109,13 @@ pd.DataFrame(measured, index=list(loads)).astype(float).round(2)
 # The router begins with a *lead* for expert 1. Its score is about 4 on every sample, and all other scores are 0. The
 # noise on the scores is at most 1, so at first expert 1 receives everything. The experts are linear. A single one can
 # be right in at most 87.5 % of the samples (notebook 04).
-
-# %%
-prediction = predict(
-    "Nothing balances the load. How many of the eight experts does the router use after 300 steps?",
-    {"about one": 1, "about four": 4, "all eight": 8},
-)
-prediction
-
-# %% [markdown]
+#
 # There are four cures. Three of them add a loss: the *Switch loss* on uneven loads, the *importance loss* on unequal
 # sums of gates, and the *z-loss* on large scores. The fourth adds no loss but a *bias* to the scores, which is lowered
 # for experts that receive too many samples. All have a strength, which is .1 at first.
+#
+# Does a balanced load help the accuracy, too? The Lab asks you before it trains. Answer, or drag the two marks in panel 3 to
+# the accuracies that you expect at the end, without balancing and with the Switch loss. First, a question about the cures:
 
 # %%
 prediction_cure = predict(
@@ -133,7 +128,7 @@ prediction_cure
 # ## The Lab
 
 # %%
-lab = BalanceLab(seed=SEED)
+lab = BalanceLab(seed=SEED, ask=True)
 lab
 
 # %% [markdown]
@@ -166,12 +161,6 @@ for kind in ("linear", "cubic"):
 found = pd.DataFrame(accuracies, index=["best cluster", "worst cluster"]).T
 found.insert(0, "lead on centers", pd.Series(leads))
 found.rename_axis(["experts are", "step"]).round(2)
-
-# %% jupyter={"source_hidden": true} tags=["compare"]
-# Compares your prediction with the result.
-prediction.seen(
-    float(worth["linear"]), "The expert that receives all samples learns from all, and its lead grows."
-)
 
 # %% [markdown]
 # On average a *linear* expert gets more than half right even of its worst cluster (.60 at the end), and the lead grows

@@ -86,16 +86,13 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 # There are eight experts and 16 patches, and $c=1$ gives each expert two places. In *token choice by arrival* each
 # patch asks the expert that scores it highest, and patches are served in the order of their positions. Nothing keeps
 # the load even.
-
-# %%
-prediction = predict(
-    "Patches ask one expert each, and there are two places at each of eight. How many of 16 patches are lost?",
-    {"2": 2, "5": 5, "9": 9},
-)
-prediction
-
-# %% [markdown]
-# In *token choice by priority* the patches with the highest scores are served first. Everything else is the same.
+#
+# In *expert choice* each expert takes the two patches that it scores highest, so that its load is even by itself. Which of
+# the two is right more often? The Lab asks you before it trains. Answer, or drag the two marks in panel 3 to the accuracies that
+# you expect at the end.
+#
+# Before that, a question about the order. In *token choice by priority* the patches with the highest scores are served
+# first. Everything else is the same.
 
 # %%
 prediction_priority = predict(
@@ -112,7 +109,7 @@ prediction_priority
 # ## The Lab
 
 # %%
-lab = RoutingChoicesLab(seed=SEED)
+lab = RoutingChoicesLab(seed=SEED, ask=True)
 lab
 
 # %% [markdown]
@@ -187,12 +184,6 @@ models = {name: routing_figures.ROWS[name] for name in names}
 found = routing_figures.by_capacity((0.5, 1.0, 3.0), trials=4, seed=SEED, models=models).mean("trial")
 lost = found["lost"].to_pandas()
 lost.round(2)
-
-# %% jupyter={"source_hidden": true} tags=["compare"]
-# Compares your prediction with the result.
-prediction.seen(
-    16 * lost.loc["token choice", 1.0], "A few experts are asked by most patches and have two places each."
-)
 
 # %% [markdown]
 # Next, the share of samples in which $o$ is kept, and the accuracy:
