@@ -27,6 +27,7 @@ TOPICS = {
     "link": "a Lab over links of 20, 5 and 2 Mbit/s",
     "specialization": "a step of the cluster room's mixture, ten trials, a live run",
     "pruning": "a step of the pruning room's layer, a live run, a rho, a pruned layer's inference",
+    "estimator": "the estimator beside meteorits' example, and beside a loop of scikit-learn's parts",
     "recovery": "20 trials of spectral recovery, ten of joint EM, and the memory of a third moment at d=200",
     "hub": "experts of a checkpoint of 300 MB pruned on disk, its memory and its time",
     "vision": "WRN-pMoE with kept patches alone, and three models side by side",

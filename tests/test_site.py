@@ -332,7 +332,19 @@ class TestBuilt:
         page = Resources(built / "howto" / "gallery.html")
         for module, names in reference.gallery():
             assert names and all(f"figures.{name}(" in page.text for name in names), module
-        assert len([one for one in page.pictures if "What figures." in str(one["alt"])]) >= 15
+            assert all(
+                f'id="gallery-{module}-{name}"'.replace(".", "-").replace("_", "-") in page.text for name in names
+            )
+        thumbnails = page.text.partition('class="moe-lab-gallery"')[2].partition("<section")[0]
+        titles = [unescape(one) for one in re.findall(r'alt="([^"]+)"', thumbnails)]
+        assert len(titles) == sum(len(names) for _, names in reference.gallery())
+        assert all(" " in one and not one.endswith(".") for one in titles), "a title says what is seen"
+
+    def test_beside_the_first_claim_that_a_figure_measures_is_its_picture(self, built):
+        page = Resources(built / "papers" / "chen2022.html")
+        pictures = [str(one["src"]) for one in page.pictures if "../_images/" in str(one["src"])]
+        assert len(pictures) == len(set(pictures)) >= 5
+        assert all((built / "papers" / one).is_file() for one in pictures)
 
     def test_nothing_is_fetched_from_elsewhere(self, built):
         pages = sorted(path for path in built.rglob("*.html") if "_static" not in path.parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from moe_lab_papers.exchange import file
 from moe_lab_papers.form import SCHEMA, File
 from moe_lab_papers.verdicts import tally
 from tools.markdown import WIDE
+from tools.reference import Shown
 
 DATA = "claims.json"
 OPENING = (
@@ -48,13 +49,16 @@ def claims_page(results: Path | None) -> str:
     return "\n\n".join(pages) + "\n"
 
 
-def paper_page(text: str, paper: Digest | None, documented: Collection[str]) -> str:
+def paper_page(text: str, paper: Digest | None, documented: Collection[str], figures: Sequence[Shown] = ()) -> str:
     """Returns the page of a paper: its own text, how much replicates, and a row for each claim, made from the claims.
+
+    Beside the first claim that a figure measures is its picture.
 
     Args:
       text: what was written about the paper, in Markdown; it begins with a heading.
       paper: its claims, and what was measured of them; None where it has none.
       documented: the modules that have a page of the reference.
+      figures: those of the gallery.
     """
     if paper is None:
         return f"{WIDE}{text}"
@@ -63,11 +67,16 @@ def paper_page(text: str, paper: Digest | None, documented: Collection[str]) -> 
         module, name = function.split(":")
         return f"../reference/{module}.html#{module}.{name}" if module in documented else ""
 
+    shown = {f"{one.module}:{one.name}": one for one in figures if one.drawn}
+
+    def picture_of(function: str) -> Shown | None:
+        return shown.pop(function, None)
+
     parts, measured = _macros(), bool(paper.rows)
     heading, _, rest = text.partition("\n\n")
     summary = f"**{_in_short(paper)}**\n\n" if measured else ""
     words = _html(parts.words_of_verdicts([paper])) if measured else ""
-    table = _html(parts.every_claim([paper], measured, link_to))
+    table = _html(parts.every_claim([paper], measured, link_to, picture_of))
     return f"{WIDE}{heading}\n\n{summary}{rest.rstrip()}\n\n## Claim by claim\n\n{words}\n\n{table}\n"
 
 

@@ -14,8 +14,10 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 from moe_lab.registry import NOTEBOOKS, PAPERS, SHARED_ROOMS, notebook_of
 from tools.outputs import is_exercise
@@ -54,14 +56,20 @@ SMALL: Mapping[str, Mapping[str, str]] = {
     "moe_lab.specialization.figures": {
         "dispatch_table": "samples=1000",
         "entropy_through_time": "samples=1000, trials=3",
+        "inner_products": "samples=1000",
         "load_balancing": "samples=1000, trials=2",
-        "single_experts": "samples=1000, trials=2",
+        "single_experts": "samples=1000, trials=1",
         "table1": "samples=1000, trials=2",
         "table3": "samples=1000, trials=2",
+        "tsne": "samples=1000",
     },
     "moe_lab.pruning.figures": {"figure7": "trials=3"},
     "moe_lab.recovery.gridlock.figures": {"figure4": "samples=(500, 1000, 2000), trials=3, iterations=30"},
-    "moe_lab.recovery.landscape.figures": {"random_gates": "trials=3", "small_batches": "trials=3, every=200"},
+    "moe_lab.recovery.landscape.figures": {
+        "loss_surface": "loss='L4'",
+        "random_gates": "trials=3",
+        "small_batches": "trials=3, every=200",
+    },
     "moe_lab.vision.figures": {
         "sample_complexity": "samples=(100, 300), models=('learned', 'none'), trials=1, steps=40, test_samples=100",
     },
@@ -179,67 +187,118 @@ def _left_out(module: ModuleType, seen: set[int]) -> list[str]:
     return left
 
 
-def gallery_page(root: Path, folder: Path, draw: bool = False) -> str:
-    """The gallery; its pictures are written into the folder.
+class Shown(NamedTuple):
+    """A figure in the gallery.
+
+    Attributes:
+      title: what its picture shows, or what it is.
+      drawn: whether there is a picture.
+      explained: where a notebook is about it, in Markdown.
+      made: the call of the picture, as a comment.
+    """
+
+    module: str
+    name: str
+    title: str
+    drawn: bool
+    explained: str
+    made: str
+
+    @property
+    def file(self) -> str:
+        """The name of its picture."""
+        return f"{self.module}.{self.name}.png"
+
+    @property
+    def anchor(self) -> str:
+        """Where it is on the page."""
+        return f"gallery-{self.module}-{self.name}".replace(".", "-").replace("_", "-")
+
+
+def shown_figures(root: Path, folder: Path, draw: bool = False) -> list[Shown]:
+    """Writes the pictures of all figures into a folder, and returns what the gallery has of each.
 
     Args:
       draw: whether to compute what no notebook stores, in small runs of about three minutes together.
     """
-    parts = [
-        "# Gallery\n\nEvery figure and table that the library makes, and the call that makes it. A picture is the one "
-        "that a notebook stores, often of a smaller run; without arguments a call is as large as the paper's."
-    ]
     folder.mkdir(parents=True, exist_ok=True)
-    for module, functions in gallery():
+    return [_shown(root, folder, module, name, draw) for module, names in gallery() for name in names]
+
+
+def gallery_page(figures: Sequence[Shown], folder: str) -> str:
+    """The gallery: thumbnails, then every figure with its call.
+
+    Args:
+      folder: where the pictures are, seen from the page.
+    """
+    parts = [
+        "# Gallery\n\nEvery figure and table that the library makes, under what it shows, and the call that makes it. "
+        "A picture is the one that a notebook stores, often of a smaller run; without arguments a call is as large as "
+        "the paper's.",
+        '<div class="moe-lab-gallery">',
+        *(_thumbnail(folder, one) for one in figures if one.drawn),
+        "</div>",
+    ]
+    for module, of_room in groupby(figures, key=lambda one: one.module):
         parts.append(f"## {module.removeprefix('moe_lab.').removesuffix('.figures')}")
-        for name in functions:
-            parts.append(_entry(root, folder, module, name, draw))
+        parts += [_entry(folder, one) for one in of_room]
     return "\n\n".join(parts) + "\n"
 
 
-def _entry(root: Path, folder: Path, module: str, name: str, draw: bool) -> str:
-    """A figure of the gallery: what it is, its picture where a notebook stores one, and its call."""
-    function = getattr(importlib.import_module(module), name)
+def _shown(root: Path, folder: Path, module: str, name: str, draw: bool) -> Shown:
+    """Writes the picture of a figure, where a notebook stores one or it is drawn here."""
+    file, stored, small = folder / f"{module}.{name}.png", _stored(root).get((module, name)), _small(module, name)
+    if stored is not None:
+        stem, made, finding, png = stored
+        file.write_bytes(png)
+        explained = f"[Notebook {stem[:2]}](../{stem}.ipynb) explains it.\n\n"
+        return Shown(module, name, finding, True, explained, f"\n\n# in the notebook: {made}")
+    if not draw or small is None:
+        return Shown(module, name, name, False, "", "")
+    plots = importlib.import_module(module.replace(".figures", ".plots"))
+    picture = plots.picture(eval(f"function({small})", {"function": getattr(importlib.import_module(module), name)}))
+    picture.savefig(file)
+    notebook = notebook_of(f"{module}.{name}")
+    explained = "" if notebook is None else f"[Notebook {notebook.number}](../{notebook.stem}.ipynb) is about it.\n\n"
+    return Shown(module, name, picture.finding, True, explained, f"\n\n# here: figures.{name}({small})")
+
+
+def _small(module: str, name: str) -> str | None:
+    return SMALL.get(module, {}).get(name)
+
+
+def _thumbnail(folder: str, one: Shown) -> str:
+    title = one.title.removesuffix(".")
+    return f"[{title}\n![{title}]({folder}/{one.file})](#{one.anchor})"
+
+
+def _entry(folder: str, one: Shown) -> str:
+    """A figure with its picture and its call."""
+    function = getattr(importlib.import_module(one.module), one.name)
     what = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ").replace("*", r"\*")
-    shown, small = _stored(root).get((module, name)), SMALL.get(module, {}).get(name)
-    call = f"from {module.rsplit('.', 1)[0]} import figures, plots\n\nplots.picture(figures.{name}())"
-    picture = ""
-    if shown is not None:
-        stem, made, png = shown
-        call += f"\n\n# in the notebook: {made}"
-        (folder / f"{module}.{name}.png").write_bytes(png)
-        alt = f"What figures.{name} gives in notebook {stem[:2]}."
-        picture = (
-            f"![{alt}]({folder.name}/{module}.{name}.png)\n\n[Notebook {stem[:2]}](../{stem}.ipynb) explains it.\n\n"
-        )
-    elif draw and small is not None:
-        plots = importlib.import_module(module.replace(".figures", ".plots"))
-        data = eval(f"function({small})", {"function": function})
-        plots.picture(data).savefig(folder / f"{module}.{name}.png")
-        picture = f"![{plots.caption(data)}]({folder.name}/{module}.{name}.png)\n\n"
-        if (notebook := notebook_of(f"{module}.{name}")) is not None:
-            picture += f"[Notebook {notebook.number}](../{notebook.stem}.ipynb) is about this paper.\n\n"
-        call += f"\n\n# here: figures.{name}({small})"
-    return f"### {name}\n\n{what}\n\n{picture}```python\n{call}\n```"
+    picture = f"![{one.title}]({folder}/{one.file})\n\n" if one.drawn else ""
+    call = f"from {one.module.rsplit('.', 1)[0]} import figures, plots\n\nplots.picture(figures.{one.name}()){one.made}"
+    heading = f"({one.anchor})=\n### {one.title.removesuffix('.')}"
+    return f"{heading}\n\n`{one.name}`: {what}\n\n{picture}{one.explained}```python\n{call}\n```"
 
 
 @cache
-def _stored(root: Path) -> dict[tuple[str, str], tuple[str, str, bytes]]:
-    """The first stored picture of each figure: the notebook's stem, the call that makes it, and the PNG."""
-    found: dict[tuple[str, str], tuple[str, str, bytes]] = {}
+def _stored(root: Path) -> dict[tuple[str, str], tuple[str, str, str, bytes]]:
+    """The first stored picture of each figure that says what it shows: the notebook's stem, the call, that, the PNG."""
+    found: dict[tuple[str, str], tuple[str, str, str, bytes]] = {}
     for notebook in NOTEBOOKS:
         rooms = _imported(root / "notebooks" / f"{notebook.stem}.py")
         for cell in read(root / "notebooks" / f"{notebook.stem}.ipynb").cells:
             data = [output.get("data", {}) for output in cell.get("outputs", [])]
-            pictures = [one["image/png"] for one in data if "image/png" in one]
+            pictures = [one for one in data if "image/png" in one and not one.get("text/plain", "<").startswith("<")]
             if not pictures or is_exercise(cell) or "Lab(" in cell.source:
                 continue
             for module, names in gallery():
                 for name in names if module in rooms else ():
                     if f"figures.{name}(" in cell.source:
                         call = _call(cell.source, f"figures.{name}")
-                        kept = (notebook.stem, call, base64.b64decode(pictures[0]))
-                        found.setdefault((module, name), kept)
+                        said, png = pictures[0]["text/plain"], base64.b64decode(pictures[0]["image/png"])
+                        found.setdefault((module, name), (notebook.stem, call, said, png))
     return found
 
 

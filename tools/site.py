@@ -40,7 +40,7 @@ from tools.owner import release, repository
 from tools.pairs import ROOT, read
 from tools.recorded_pages import Recorded, labs_page
 from tools.recordings import cells_of, everything, record_all
-from tools.reference import gallery_page, reference_pages, used_by
+from tools.reference import gallery_page, reference_pages, shown_figures, used_by
 
 HOWTO = Path("docs") / "howto"
 HOWTO_ORDER = (
@@ -191,12 +191,12 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
     pages |= {f"howto/{path.name}": path.read_text(encoding="utf-8") for path in sorted((root / HOWTO).glob("*.md"))}
     reference = reference_pages(root)
     judged, documented = papers_judged(results), {Path(name).name.removesuffix(".md") for name in reference}
+    figures = shown_figures(root, folder / "howto" / "gallery", draw=bool(recorded.shows))
     for name in (*CLAIMED, UNCLAIMED):
         text = (root / PAPERS / f"{name}.md").read_text(encoding="utf-8")
-        pages[f"papers/{name}.md"] = paper_page(text, judged.get(name), documented)
+        pages[f"papers/{name}.md"] = paper_page(text, judged.get(name), documented, figures)
     pages["papers/index.md"] = papers_page(root)
-    gallery = gallery_page(root, folder / "howto" / "gallery", draw=bool(recorded.shows))
-    pages |= {**reference, "howto/gallery.md": gallery}
+    pages |= {**reference, "howto/gallery.md": gallery_page(figures, "gallery")}
     pages["howto/index.md"] = howto_page([Path(name).stem for name in pages if name.startswith("howto/")])
     for name, text in pages.items():
         (folder / name).parent.mkdir(exist_ok=True)

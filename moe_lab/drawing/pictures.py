@@ -29,31 +29,39 @@ class Kind:
     """How the Dataset of a table or figure is shown; the attributes are described at `Pictures.of`."""
 
     draw: Callable[..., None]
+    finding: Callable[[xr.Dataset], str]
     describe: Callable[[xr.Dataset], str]
     heads: Callable[[xr.Dataset], Sequence[Head]]
     boxes: Callable[[xr.Dataset], Sequence[Box]] | None
     height: Callable[[xr.Dataset], int]
-    first: int
 
     @in_fixed_style
     def onto(self, page: Figure, data: xr.Dataset) -> None:
         """Draws a Dataset on an empty page."""
-        for number, head in enumerate(self.heads(data), self.first):
-            left, words, note = head
-            theme.header(page, left, number, words, note)
+        heads, words = list(self.heads(data)), self.caption(data)
+        if len(heads) == 1 and not self.lost(data):  # the finding is the title, and the caption goes on from there
+            (left, title, note), words = heads[0], self.describe(data)
+            heads = [(left, self.finding(data), f"{title}; {note}" if note else title)]
+        for number, head in enumerate(heads, 1):
+            theme.header(page, head[0], number, head[1], head[2])
         if self.boxes is None:
             self.draw(data, page)
         else:
             axes = [theme.axes(page, *box) for box in self.boxes(data)]
             self.draw(data, axes if len(axes) > 1 else axes[0])
-        theme.caption(page, self.caption(data))
+        theme.caption(page, words)
 
     def caption(self, data: xr.Dataset) -> str:
-        """Describes a Dataset, or says that nothing is left of it."""
-        measured = [one for one in data.data_vars.values() if "trial" in one.dims and one.dtype.kind == "f"]
-        if measured and all(bool(one.isnull().all()) for one in measured):
+        """Says what a Dataset shows and describes it, or says that nothing is left of it."""
+        if self.lost(data):
             return "Every trial has diverged, so that there is nothing to see."
-        return self.describe(data)
+        return f"{self.finding(data)}. {self.describe(data)}"
+
+    @staticmethod
+    def lost(data: xr.Dataset) -> bool:
+        """Whether every trial has diverged."""
+        measured = [one for one in data.data_vars.values() if "trial" in one.dims and one.dtype.kind == "f"]
+        return bool(measured) and all(bool(one.isnull().all()) for one in measured)
 
 
 class Pictures:
@@ -73,18 +81,20 @@ class Pictures:
     def of(
         self,
         *places: str,
+        finding: Callable[[xr.Dataset], str],
         caption: Callable[[xr.Dataset], str],
         heads: Callable[[xr.Dataset], Sequence[Head]],
         boxes: Callable[[xr.Dataset], Sequence[Box]] | None,
         height: int | Callable[[xr.Dataset], int] = 480,
-        first: int = 1,
     ) -> Callable[[Draw], Draw]:
         """Makes a function that draws a Dataset onto one Axes or several the picture of tables or figures.
 
         Args:
           places: the tables and figures.
-          caption: describes a Dataset in a sentence or two with numbers, for screen readers and for print.
-          heads: of the page, numbered from `first`.
+          finding: says what a Dataset shows in one plain sentence, without its full stop; the title of a page with one
+            head, and elsewhere the beginning of its caption.
+          caption: describes it in a sentence or two with numbers, for screen readers and print; follows the finding.
+          heads: of the page, numbered from 1.
           boxes: where its Axes are; None where the function draws onto the page itself.
           height: of the page in pixels; its width is 1100.
         """
@@ -92,7 +102,7 @@ class Pictures:
         def declared(draw: Draw) -> Draw:
             draw = cast(Draw, in_fixed_style(draw))
             tall = height if callable(height) else lambda data: height
-            kind = Kind(draw, caption, heads, boxes, tall, first)
+            kind = Kind(draw, finding, caption, heads, boxes, tall)
             self.kinds.update(dict.fromkeys(places, kind))
             return draw
 
@@ -109,18 +119,19 @@ class Pictures:
 
     @checked
     def caption(self, data: xr.Dataset) -> str:
-        """Describes the picture of a Dataset in a sentence or two with numbers."""
+        """Says what a Dataset shows, and describes its picture in a sentence or two with numbers."""
         return self.kind_of(data).caption(data)
 
     @checked
     def picture(self, data: xr.Dataset, scale: float = 1.0) -> Figure:
         """Draws a Dataset on a page of its own, with heads above and its caption below.
 
-        A scale of 1 has 100 dots per inch; 1.5 suits a projector.
+        A scale of 1 has 100 dots per inch; 1.5 suits a projector. `repr(figure)` says what it shows.
         """
         kind = self.kind_of(data)
         page = theme.figure(1100, kind.height(data), scale)
         kind.onto(page, data)
+        page.finding = "" if kind.lost(data) else f"{kind.finding(data)}."
         return page
 
 

@@ -174,11 +174,19 @@ def tile(role: str, side: int, size: int = 24) -> NDArray[np.uint8]:
 
 
 class Page(Figure):
-    """A figure that shows itself at the end of a notebook's cell, without pyplot, and is drawn in the one style."""
+    """A figure that shows itself at the end of a notebook's cell, without pyplot, and is drawn in the one style.
 
+    Attributes:
+      finding: what it shows, in a sentence, for who cannot see it; "" for who has not said.
+    """
+
+    finding = ""
     __init__ = in_fixed_style(Figure.__init__)
     draw = in_fixed_style(Figure.draw)
     savefig = in_fixed_style(Figure.savefig)
+
+    def __repr__(self) -> str:
+        return self.finding or super().__repr__()
 
     def _repr_png_(self) -> bytes:
         made = BytesIO()
@@ -186,10 +194,11 @@ class Page(Figure):
         return made.getvalue()
 
 
-def figure(width: int = 1100, height: int = 480, scale: float = 1.0) -> Figure:
+def figure(width: int = 1100, height: int = 480, scale: float = 1.0) -> Page:
     """An empty figure on paper, without pyplot: `width` x `height` pixels times `scale` (1.5 for a projector)."""
     made = Page(figsize=(width / BASE_DPI, height / BASE_DPI), dpi=BASE_DPI * scale)
-    return frame(made)
+    frame(made)
+    return made
 
 
 def frame(figure: Figure) -> Figure:

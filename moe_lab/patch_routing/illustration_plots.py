@@ -12,6 +12,7 @@ from matplotlib.patches import Rectangle
 from moe_lab.core.words import series
 from moe_lab.drawing import theme
 from moe_lab.drawing.pictures import Head, Pictures, panels_of
+from moe_lab.patch_routing import findings
 
 PICTURES = Pictures("pmoe2023")
 _WIDEST = 5.0
@@ -41,6 +42,7 @@ def _illustration_heads(data: xr.Dataset) -> list[Head]:
 
 @PICTURES.of(
     "figures 1 to 3",
+    finding=findings.kept,
     caption=_keepers,
     heads=_illustration_heads,
     boxes=lambda _: [(30, 90, 160, 160), (30, 274, 160, 160), (372, 90, 280, 280), (690, 80, 400, 360)],

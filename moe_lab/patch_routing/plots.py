@@ -24,7 +24,7 @@ from moe_lab.drawing import theme
 from moe_lab.drawing.curves import curve, log_ticks, style_of
 from moe_lab.drawing.pictures import Box, Head, Pictures
 from moe_lab.drawing.scales import floor, share_axis
-from moe_lab.patch_routing import illustration_plots
+from moe_lab.patch_routing import findings, illustration_plots
 from moe_lab.patch_routing.data import PatternTask
 from moe_lab.patch_routing.figures import samples_for
 from moe_lab.patch_routing.illustration_plots import illustrations as illustrations
@@ -78,10 +78,10 @@ def _samples_needed(data: xr.Dataset) -> str:
 
 @PICTURES.of(
     "figure 4",
+    finding=findings.fewest_samples,
     caption=_samples_needed,
     heads=_head("How many samples each model needs", _STAR),
     boxes=_panel,
-    first=4,
 )
 def sample_complexity(data: xr.Dataset, axes: Axes) -> None:
     """Figure 4: test accuracy of the three models against N; the star is the paper's claim of 60 % of the CNN's N."""
@@ -116,10 +116,10 @@ def _cheapest(data: xr.Dataset) -> str:
 
 @PICTURES.of(
     "figure 5",
+    finding=findings.cheapest,
     caption=_cheapest,
     heads=_head("How often separate training succeeds", _SHARE),
     boxes=_panel,
-    first=5,
 )
 def phase_map(data: xr.Dataset, axes: Axes) -> None:
     """Figure 5: the share of trainings that succeed for every l and N; the staircase is where 90 % do from there on."""
@@ -190,10 +190,10 @@ def _best_size(data: xr.Dataset, dim: str, symbol: str) -> str:
 
 @PICTURES.of(
     "figure 6",
+    finding=findings.by_experts,
     caption=partial(_best_size, dim="experts", symbol="k"),
     heads=_head("Does the number of experts matter?"),
     boxes=_panel,
-    first=6,
 )
 def accuracy_by_experts(data: xr.Dataset, axes: Axes) -> None:
     """Figure 6: test accuracy of joint training against k, a line for each N."""
@@ -202,10 +202,10 @@ def accuracy_by_experts(data: xr.Dataset, axes: Axes) -> None:
 
 @PICTURES.of(
     "figure 7",
+    finding=findings.by_patches,
     caption=partial(_best_size, dim="patches_per_expert", symbol="l"),
     heads=_head("Does it matter how many patches an expert keeps?"),
     boxes=_panel,
-    first=7,
 )
 def accuracy_by_patches(data: xr.Dataset, axes: Axes) -> None:
     """Figure 7: test accuracy of joint training against l, a line for each N, and l* where it is known."""
@@ -258,10 +258,10 @@ def _covered(data: xr.Dataset) -> str:
 
 @PICTURES.of(
     "figure 8",
+    finding=findings.covered,
     caption=_covered,
     heads=_head("What separately trained routers find", _STAR),
     boxes=None,
-    first=8,
 )
 def separate_routers(data: xr.Dataset, figure: Figure | SubFigure) -> None:
     """Figure 8: how often o is in the top l of the separately trained router, against N; one panel per class."""
@@ -290,10 +290,10 @@ def _largest_gates(data: xr.Dataset) -> str:
 
 @PICTURES.of(
     "figure 9",
+    finding=findings.largest_gates,
     caption=_largest_gates,
     heads=_head("What jointly trained routers find", _STAR),
     boxes=_panel,
-    first=9,
 )
 def joint_routers(data: xr.Dataset, axes: Axes) -> None:
     """Figure 9: how often o gets the largest gate of its class's best expert after joint training, against N."""

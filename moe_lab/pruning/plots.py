@@ -8,6 +8,7 @@ its own, with heads and a caption.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_sid
 from moe_lab.drawing.published import band
 from moe_lab.drawing.scales import percents, share_axis
 from moe_lab.drawing.style import in_fixed_style
-from moe_lab.pruning import router_plots
+from moe_lab.pruning import findings, router_plots
 from moe_lab.pruning.costs import relative
 from moe_lab.pruning.router_plots import GROUPS, TALL, TOP, settings_of, threshold
 from moe_lab.pruning.router_plots import routers as routers
@@ -87,7 +88,13 @@ def _curve_boxes(data: xr.Dataset) -> list[Box]:
     return [(62, TOP, 420, TALL - 12), (590, TOP, 312, TALL)]
 
 
-@PICTURES.of("figure 5", caption=_accuracies, heads=_curve_heads, boxes=_curve_boxes)
+@PICTURES.of(
+    "figure 5",
+    finding=partial(findings.best_criteria, name_of=name_of),
+    caption=_accuracies,
+    heads=_curve_heads,
+    boxes=_curve_boxes,
+)
 def criteria(data: xr.Dataset, axes: Any, chosen: str = "router-norm-change") -> None:
     """Figures 4a, 5 and 9 in kind: what moved, and the accuracy against rho by each criterion.
 
@@ -226,6 +233,7 @@ def _amounts(values: xr.DataArray, form: str, unit: str) -> str:
 
 @PICTURES.of(
     "figure 6",
+    finding=findings.saved,
     caption=_savings,
     heads=_cost_heads,
     boxes=lambda _: side_by_side(3, 64, 964, TOP + 12, TALL - 12, gap=174),

@@ -15,6 +15,7 @@ from moe_lab.drawing import theme
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of
 from moe_lab.drawing.published import without_frame
 from moe_lab.drawing.style import in_fixed_style
+from moe_lab.pruning import findings
 
 PICTURES = Pictures("pruning2024")
 GROUPS = ("+", "-")
@@ -85,7 +86,14 @@ def _router_boxes(_: xr.Dataset) -> list[Box]:
     return [(62, TOP, 420, TALL), *maps[0], *maps[1]]
 
 
-@PICTURES.of("figure 3", "figure 7", caption=_large_routers, heads=_router_heads, boxes=_router_boxes)
+@PICTURES.of(
+    "figure 3",
+    "figure 7",
+    finding=findings.large_routers,
+    caption=_large_routers,
+    heads=_router_heads,
+    boxes=_router_boxes,
+)
 def routers(data: xr.Dataset, axes: Any) -> None:
     """Figures 3 and 7: norms of all routers, then components of an expert with a large and of one with a small router.
 

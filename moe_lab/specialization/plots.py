@@ -20,6 +20,7 @@ from moe_lab.drawing import theme
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
 from moe_lab.drawing.published import cells, measured, star, title, trials, without_frame
 from moe_lab.drawing.scales import floor, share_axis
+from moe_lab.specialization import findings
 from moe_lab.specialization.published import published
 
 PICTURES = Pictures("chen2022")
@@ -102,7 +103,7 @@ def _two_boxes(_: xr.Dataset) -> list[Box]:
     return [(74, 78, 420, 310), (704, 78, 250, 310)]
 
 
-@PICTURES.of("table 1", "table 3", caption=_compared, heads=_two_heads, boxes=_two_boxes)
+@PICTURES.of("table 1", "table 3", finding=findings.divided, caption=_compared, heads=_two_heads, boxes=_two_boxes)
 def table3(data: xr.Dataset, axes: Any) -> None:
     """Tables 1 and 3: test accuracy and dispatch entropy, measured beside published, on two Axes."""
     _compare(data, axes, "table 3")
@@ -110,6 +111,7 @@ def table3(data: xr.Dataset, axes: Any) -> None:
 
 @PICTURES.of(
     "table 9",
+    finding=findings.balanced,
     caption=_compared,
     heads=lambda data: _two_heads(data, "Does load balancing help linear experts?"),
     boxes=_two_boxes,
@@ -151,22 +153,19 @@ def _compare(data: xr.Dataset, axes: Any, place: str) -> None:
         theme.end_labels(panel, ends)
 
 
-def _dispatched(data: xr.Dataset) -> str:
-    final = data["final_dispatch"].transpose("cluster", "expert").values
-    used = final.sum(0) / final.sum() >= 0.01
-    alone = ((final > 0).sum(0) == 1) & used
-    return (
-        f"After training {used.sum()} of {len(used)} experts get samples, {alone.sum()} of them from one cluster only; "
-        f"entropy {_entropy(data['dispatch_entropy'])}, test accuracy {percent(data['test_accuracy'])}."
-    )
-
-
 def _dispatch_heads(data: xr.Dataset) -> list[Head]:
     note = "training samples that each gets, after training and (last row) in the first step"
     return [(100, "Who gets which cluster", f"{_settings(data)['model']['activation']} experts: {note}")]
 
 
-@PICTURES.of("table 4", "table 6", caption=_dispatched, heads=_dispatch_heads, boxes=lambda _: [(160, 78, 860, 310)])
+@PICTURES.of(
+    "table 4",
+    "table 6",
+    finding=findings.dispatched,
+    caption=findings.dispatched_in_numbers,
+    heads=_dispatch_heads,
+    boxes=lambda _: [(160, 78, 860, 310)],
+)
 def dispatch_table(data: xr.Dataset, axes: Axes) -> None:
     """Tables 4 to 6: training samples per expert, by cluster, in total, and in total in the first step.
 
@@ -203,6 +202,7 @@ def _singles(data: xr.Dataset) -> str:
     "table 7",
     "table 8",
     "tables 7 and 8",
+    finding=findings.single,
     caption=_singles,
     heads=lambda data: [(16, "One expert for all clusters", _marks(data))],
     boxes=lambda data: side_by_side(data.sizes["setting"], 76, 1076, 104, 272, gap=46),
@@ -261,6 +261,7 @@ def _thin_and_thick(data: xr.Dataset) -> list[Head]:
 
 @PICTURES.of(
     "figure 3",
+    finding=findings.when_divided,
     caption=_fallen,
     heads=_thin_and_thick,
     boxes=lambda data: side_by_side(data.sizes["setting"], 76, 956, 104, 272, gap=120),
@@ -302,6 +303,7 @@ def _product_heads(data: xr.Dataset) -> list[Head]:
     "figure 4",
     "figure 5",
     "figures 4 and 5, another activation",
+    finding=findings.learned,
     caption=_learned,
     heads=_product_heads,
     boxes=lambda _: [box for top in (94, 356) for box in side_by_side(2, 76, 990, top, 205, gap=154)],
@@ -357,6 +359,7 @@ _HOW = "colour and shape: expert; filled: class +, open: class −; ground: the 
 
 @PICTURES.of(
     "figure 1",
+    finding=findings.divided,
     caption=_mapped,
     heads=lambda _: [(8, "Linear experts", _HOW), (548, "Cubic experts", "the same samples; cross: wrong answer")],
     boxes=lambda _: side_by_side(2, 20, 1080, 78, 352, gap=20),

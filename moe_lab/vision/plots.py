@@ -7,6 +7,7 @@ value. The model under study is in ink, what it is compared with in grey.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from moe_lab.drawing.pictures import Head, Pictures, panels_of
 from moe_lab.drawing.published import measured, star, trials
 from moe_lab.drawing.scales import percents
 from moe_lab.drawing.style import in_fixed_style
+from moe_lab.vision import findings
 from moe_lab.vision.rotation.live import Sorted
 
 PICTURES = Pictures("pmoe2023", "chen2022")
@@ -72,6 +74,7 @@ def _two_heads(_: xr.Dataset) -> list[Head]:
 @PICTURES.of(
     "figure 16 in kind",
     "figure 16 in kind, digits in quadrants",
+    finding=partial(findings.most_accurate, names=NAMES),
     caption=_accuracies,
     heads=_two_heads,
     boxes=lambda _: [(74, 78, 340, 310), (664, 78, 300, 310)],
@@ -108,6 +111,7 @@ def _counted(data: xr.Dataset) -> str:
 
 @PICTURES.of(
     "table 2",
+    finding=findings.cheaper,
     caption=_counted,
     heads=lambda _: [(14, "Cost of training", "lines: counted, 50 epochs; stars: published")],
     boxes=lambda _: [(94, 78, 820, 290)],
@@ -164,6 +168,7 @@ def _control_medians(data: xr.Dataset) -> str:
 @PICTURES.of(
     "table 2 in kind",
     "table 2 in kind, digits",
+    finding=partial(findings.most_accurate, names=NAMES),
     caption=_control_medians,
     heads=lambda _: [(14, "Test accuracy on turned images", "small: a trial, bar: the median")],
     boxes=lambda _: [(94, 78, 820, 290)],

@@ -148,11 +148,19 @@ def test_everything_written_can_be_read(page: Figure) -> None:
 
 @EACH
 def test_its_caption_is_a_short_text_with_numbers_and_stands_on_the_page(case: Case, request: Any) -> None:
-    words = caption(case, case.shown)
-    assert words.endswith(".") and re.search(r"\d", words) and len(words) < 320
+    words, kind = caption(case, case.shown), case.pictures.kind_of(case.shown)
+    assert words.endswith(".") and re.search(r"\d", words) and len(words) < 380
+    finding = kind.finding(case.shown)
+    assert (
+        words == f"{finding}. {kind.describe(case.shown)}"
+        and not re.match("[a-z]", finding)
+        and 10 < len(finding) < 100
+    )
     assert not re.search(r"\bnan\b|\bNone\b|\binf\b", words)
     page, _ = page_of(request.node.callspec.id)
-    assert words in [text.get_text().replace("\n", " ") for text in page.texts]
+    said = [text.get_text().replace("\n", " ") for text in page.texts]
+    assert words in said or (finding in said and kind.describe(case.shown) in said)
+    assert repr(page) == f"{finding}.", "who cannot see it is told"
 
 
 @EACH_WITH_TRIALS

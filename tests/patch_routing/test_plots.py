@@ -185,20 +185,29 @@ class TestCaptions:
         for name, values in curve.items():
             data.test_accuracy.loc[{"model": name}] = np.array(values)[:, None]
         assert plots.caption(data) == (
-            "N = 100: joint 97.0 %, separate 92.5 % and CNN 85.0 %. "
+            "The joint mixture needs the fewest samples. N = 100: joint 97.0 %, separate 92.5 % and CNN 85.0 %. "
             "Samples for 95 %: joint at most 60, separate about 200 and CNN more than 1000."
         )
 
     def test_figure_5_names_the_cheapest_l(self):
-        assert plots.caption(five()) == "Cheapest: l = 2 with 100 samples; l = 8 needs 300."
+        assert plots.caption(five()) == (
+            "The more patches an expert keeps, the more samples it takes. "
+            "Cheapest: l = 2 with 100 samples; l = 8 needs 300."
+        )
         none = five().assign(success=five().success * 0)
-        assert plots.caption(none) == "No l reaches 95 % accuracy in 90 % of the trials with 1000 samples."
+        finding, _, said = plots.caption(none).partition(". ")
+        assert finding == "No number of kept patches is enough"
+        assert said == "No l reaches 95 % accuracy in 90 % of the trials with 1000 samples."
 
     def test_figure_6_names_the_best_k(self):
         said = plots.caption(six())
-        assert said.startswith("N = 100: 80.0 % at k = 1, 88.1 % at k = 40, best 88.1 % at k = 40; N = 300:")
+        assert said.startswith(
+            "Few experts cost accuracy. N = 100: 80.0 % at k = 1, 88.1 % at k = 40, best 88.1 % at k = 40; N = 300:"
+        )
 
     def test_figures_8_and_9_speak_of_the_papers_n(self):
-        assert plots.caption(eight()).startswith("N = 300: the top l patches hold o₁ / o₂ in 83 / 81 % (l = 1), ")
+        finding, _, numbers = plots.caption(eight()).partition(". ")
+        assert finding == "With enough samples separate routers nearly always find the deciding patch"
+        assert numbers.startswith("N = 300: the top l patches hold o₁ / o₂ in 83 / 81 % (l = 1), ")
         said = "N = 300: o₁ / o₂ get the largest gate of their best expert in 93 / 91 % of test samples."
-        assert plots.caption(nine()) == said
+        assert plots.caption(nine()).partition(". ")[2] == said

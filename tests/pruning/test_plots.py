@@ -211,21 +211,21 @@ class TestCaptions:
     def test_criteria(self):
         data = five()
         last = data.test_accuracy.sel(rho=0.75, fine_tuned=False, criterion="random")
-        told = plots.caption(data).replace("\u00a0", " ")
+        _, _, told = plots.caption(data).replace("\u00a0", " ").partition(". ")
         assert told.startswith("ρ = 0.75, 2 of 8 experts left, median of 3 trials without fine-tuning: norm change ")
         assert f"random {100 * float(last.median()):.0f} % (worst {100 * float(last.min()):.0f} %)" in told
 
     def test_routers(self):
         data = three()
         trial, expert = int(data.shown_trial), int(data.shown.sel(role="large"))
-        told = plots.caption(data)
+        _, _, told = plots.caption(data).partition(". ")
         assert told.startswith(f"Trial {trial}: {int(data.large.sel(trial=trial).sum())} of 8 routers are large.")
         along = float(data.router_component.sel(expert=expert, pattern="o1"))
         assert f"That of expert {expert} has {along:.1f} along o₁" in told
         assert told.endswith(f"In {int(data.violated.sum())} of 2 trials a class has no large router.")
 
     def test_efficiency(self):
-        told = plots.caption(six()).replace("\u00a0", " ")
+        _, _, told = plots.caption(six()).replace("\u00a0", " ").partition(". ")
         assert told.startswith("With 2 of 8 experts left: expert-choice 25 % of the FLOPs, 25 % of the memory and ")
         assert told.endswith("Torch counts the same FLOPs.")
         other = six().assign(counted_operations=1.05 * six().operations)

@@ -20,7 +20,7 @@ from moe_lab.drawing import theme
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
 from moe_lab.drawing.published import measured, star, title, trials
 from moe_lab.drawing.scales import decades, floor, plain_numbers
-from moe_lab.recovery.gridlock import stuck_plots
+from moe_lab.recovery.gridlock import findings, stuck_plots
 from moe_lab.recovery.gridlock.method_names import marks, name_of, points_across, style_of, words_of
 from moe_lab.recovery.gridlock.published import PLACES, published
 from moe_lab.recovery.gridlock.stuck_plots import stuck as stuck
@@ -59,6 +59,7 @@ def _fit_heads(data: xr.Dataset) -> list[Head]:
 @PICTURES.of(
     "table 1",
     "table 2",
+    finding=findings.regressors_found,
     caption=_mean_fits,
     heads=_fit_heads,
     boxes=lambda _: [(76, 84, 330, 300), (630, 84, 340, 300)],
@@ -121,6 +122,7 @@ def _gate_heads(data: xr.Dataset) -> list[Head]:
 
 @PICTURES.of(
     "theorem 3",
+    finding=findings.gates_found,
     caption=_gating_fits,
     heads=_gate_heads,
     boxes=lambda data: side_by_side(data.sizes["gating"], 76, _RIGHT + 10, 106, 272, gap=158),
@@ -206,6 +208,7 @@ def _curve_boxes(data: xr.Dataset) -> list[Box]:
 @PICTURES.of(
     "figure 4",
     "figure 5",
+    finding=findings.truth_reached,
     caption=_trials_that_reach,
     heads=_curve_heads,
     boxes=_curve_boxes,
@@ -250,7 +253,13 @@ def _gates_first_heads(data: xr.Dataset) -> list[Head]:
     return [(16, "Gates alone", "regressors fixed"), (second, "The error through EM", note)]
 
 
-@PICTURES.of("figure 3", caption=_trials_that_reach, heads=_gates_first_heads, boxes=_gates_first_boxes)
+@PICTURES.of(
+    "figure 3",
+    finding=findings.truth_reached,
+    caption=_trials_that_reach,
+    heads=_gates_first_heads,
+    boxes=_gates_first_boxes,
+)
 def figure3(data: xr.Dataset, axes: Any) -> None:
     """Figure 3: the gating fit through EM of the gates alone, then `curves`; one Axes more than there are k."""
     panels = panels_of(axes, 1 + data.sizes["k"])
@@ -288,7 +297,13 @@ def _division_heads(data: xr.Dataset) -> list[Head]:
     return [(60, "How well mixtures predict real data", note)]
 
 
-@PICTURES.of("figure 6", caption=_test_errors, heads=_division_heads, boxes=lambda _: [(190, 84, 700, 300)])
+@PICTURES.of(
+    "figure 6",
+    finding=findings.predicts_best,
+    caption=_test_errors,
+    heads=_division_heads,
+    boxes=lambda _: [(190, 84, 700, 300)],
+)
 def figure6(data: xr.Dataset, axes: Axes) -> None:
     """Figure 6: the test error of every division and method, on one Axes; an empty row is one without a start."""
     theme.plain(axes)

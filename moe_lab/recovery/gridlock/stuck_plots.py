@@ -16,6 +16,7 @@ from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_sid
 from moe_lab.drawing.published import measured, title
 from moe_lab.drawing.scales import decades, plain_numbers
 from moe_lab.drawing.style import in_fixed_style
+from moe_lab.recovery.gridlock import findings
 from moe_lab.recovery.gridlock.method_names import marks, name_of, points_across, style_of, words_of
 from moe_lab.recovery.gridlock.stuck import verdict
 
@@ -67,6 +68,7 @@ def _stuck_boxes(data: xr.Dataset) -> list[Box]:
 
 @PICTURES.of(
     "section 4.3",
+    finding=findings.found_most_often,
     caption=_verdicts_of,
     heads=_stuck_heads,
     boxes=_stuck_boxes,

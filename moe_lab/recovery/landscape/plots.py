@@ -18,6 +18,7 @@ from matplotlib.ticker import FuncFormatter
 from moe_lab.drawing import theme
 from moe_lab.drawing.pictures import Box, Head, Pictures, panels_of, side_by_side
 from moe_lab.drawing.style import in_fixed_style
+from moe_lab.recovery.landscape import findings
 from moe_lab.recovery.landscape.stuck import STUCK_ERROR
 
 PICTURES = Pictures("gated2019")
@@ -68,6 +69,7 @@ def _start_heads(data: xr.Dataset) -> list[Head]:
 
 @PICTURES.of(
     "figure 2 (a)",
+    finding=findings.who_is_stuck,
     caption=_stuck_starts,
     heads=_start_heads,
     boxes=lambda _: [(88, _TOP, 270, _TALL), (452, _TOP, 250, _TALL), (800, _TOP, 270, _TALL)],
@@ -141,6 +143,7 @@ def _gating_errors(data: xr.Dataset) -> str:
 
 @PICTURES.of(
     "figure 2 (b)",
+    finding=findings.best_source,
     caption=_gating_errors,
     heads=lambda data: [(16, "The gate's error on L_log, with regressors from three sources", _starts(data))],
     boxes=lambda _: [(88, _TOP, 840, _TALL)],
@@ -154,8 +157,8 @@ def _largest_errors(data: xr.Dataset) -> str:
     regressors = float(data["regressor_error"].isel(step=-1).max())
     gates = float(data["gating_error"].isel(gate_step=-1).max())
     return (
-        f"Gates need not be orthogonal to regressors: the largest of {data.sizes['trial']} regressor errors is "
-        f"{regressors:.2g}, the largest gating error {gates:.2g}."
+        f"The largest of {data.sizes['trial']} regressor errors is {regressors:.2g}, the largest gating error "
+        f"{gates:.2g}."
     )
 
 
@@ -165,6 +168,7 @@ def _stage_heads(data: xr.Dataset) -> list[Head]:
 
 @PICTURES.of(
     "figure 3",
+    finding=findings.any_gates,
     caption=_largest_errors,
     heads=_stage_heads,
     boxes=lambda _: side_by_side(2, 88, 1032, _TOP, _TALL, gap=124),
@@ -192,7 +196,7 @@ def _batch_boxes(data: xr.Dataset) -> list[Box]:
     return side_by_side(data.sizes["batch"], 88, 1056, _TOP, _TALL, gap=90)
 
 
-@PICTURES.of("figure 4", caption=_largest_by_batch, heads=_batch_heads, boxes=_batch_boxes)
+@PICTURES.of("figure 4", finding=findings.batches, caption=_largest_by_batch, heads=_batch_heads, boxes=_batch_boxes)
 def small_batches(data: xr.Dataset, axes: Any) -> None:
     """Figure 4: L4 with small batches; one Axes a batch size."""
     panels = panels_of(axes, data.sizes["batch"])
@@ -246,6 +250,7 @@ def _surface_heads(data: xr.Dataset) -> list[Head]:
 
 @PICTURES.of(
     "loss surface",
+    finding=findings.where_it_ends,
     caption=_where_it_ends,
     heads=_surface_heads,
     boxes=lambda _: [(88, _TOP, 320, _TALL), (540, _TOP, 500, _TALL)],
@@ -328,7 +333,13 @@ def _sharpness_heads(data: xr.Dataset) -> list[Head]:
     return [(16, "A GRU cell and the mixture of eq. 5", note)]
 
 
-@PICTURES.of("section 2", caption=_typical_gaps, heads=_sharpness_heads, boxes=lambda _: [(88, _TOP, 780, _TALL)])
+@PICTURES.of(
+    "section 2",
+    finding=findings.sharper,
+    caption=_typical_gaps,
+    heads=_sharpness_heads,
+    boxes=lambda _: [(88, _TOP, 780, _TALL)],
+)
 def gate_sharpness(data: xr.Dataset, axes: Axes) -> None:
     """How far a GRU cell is from eq. 5 at each sharpness of its gates; thin: a cell, thick: their median."""
     theme.plain(axes)
