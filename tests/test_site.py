@@ -329,21 +329,20 @@ class TestBuilt:
         assert 'href="#moe_lab.patch_routing.JointMoE"' in first and line in unescape(re.sub("<[^>]*>", "", first))
 
     def test_every_figure_is_in_the_gallery_with_its_call(self, built):
-        page = Resources(built / "howto" / "gallery.html")
+        page, source = (Resources(path := built / "howto" / "gallery.html"), path.read_text(encoding="utf-8"))
         for module, names in reference.gallery():
             assert names and all(f"figures.{name}(" in page.text for name in names), module
-            assert all(
-                f'id="gallery-{module}-{name}"'.replace(".", "-").replace("_", "-") in page.text for name in names
-            )
-        thumbnails = page.text.partition('class="moe-lab-gallery"')[2].partition("<section")[0]
+            anchors = (f"gallery-{module}-{name}".replace(".", "-").replace("_", "-") for name in names)
+            assert all(f'id="{anchor}"' in source for anchor in anchors), module
+        thumbnails = source.partition('class="moe-lab-gallery"')[2].partition("<section")[0]
         titles = [unescape(one) for one in re.findall(r'alt="([^"]+)"', thumbnails)]
-        assert len(titles) == sum(len(names) for _, names in reference.gallery())
+        assert len(titles) == len(reference._stored(ROOT)) >= 15, "what is not stored is drawn with the recordings"
         assert all(" " in one and not one.endswith(".") for one in titles), "a title says what is seen"
 
     def test_beside_the_first_claim_that_a_figure_measures_is_its_picture(self, built):
-        page = Resources(built / "papers" / "chen2022.html")
+        page = Resources(built / "papers" / "gridlock2019.html")
         pictures = [str(one["src"]) for one in page.pictures if "../_images/" in str(one["src"])]
-        assert len(pictures) == len(set(pictures)) >= 5
+        assert len(pictures) == len(set(pictures)) >= 4
         assert all((built / "papers" / one).is_file() for one in pictures)
 
     def test_nothing_is_fetched_from_elsewhere(self, built):

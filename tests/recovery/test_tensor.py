@@ -166,6 +166,27 @@ def test_power_iterations_find_a_planted_tensor(k):
     assert not steps[0].vectors[:, 1:].any() and not steps[0].values[:, 1:].any()
 
 
+def test_power_iterations_are_those_of_a_loop():
+    """Component after component: restarts from the same vectors, v <- T(I, v, v), the best one, deflation."""
+    tensor = planted(torch.tensor([[1.0, 0.9, 0.8]]).double(), orthonormal(0, 1, 3, 3)) + 0.05 * planted(
+        torch.ones(1, 1).double(), random_values(5, 1, 1, 3)
+    )
+    starts, each = unit(random_values(2, 1, 4, 3)), 3
+    steps = power_iterations(tensor, starts, each)
+    residual, found, values = tensor[0].numpy(), np.zeros((3, 3)), np.zeros(3)
+    for component in range(3):
+        now = starts[0].numpy()
+        for _ in range(each):
+            now = np.einsum("abc,lb,lc->la", residual, now, now)
+            now /= np.linalg.norm(now, axis=1, keepdims=True)
+            gained = np.einsum("abc,la,lb,lc->l", residual, now, now, now)
+            found[component], values[component] = now[gained.argmax()], gained.max()
+            step = next(steps)
+            np.testing.assert_allclose(step.vectors[0], found, atol=1e-12)
+            np.testing.assert_allclose(step.values[0], values, atol=1e-12)
+        residual = residual - values[component] * np.einsum("a,b,c->abc", *[found[component]] * 3)
+
+
 def test_power_iterations_bear_noise():
     truth = orthonormal(0, 4, 5, 5)
     noise = random_values(1, 4, 5, 5, 5)

@@ -10,7 +10,7 @@ import torch
 
 from moe_lab.core.snapshots import final
 from moe_lab.recovery import MixtureTask, measures
-from moe_lab.recovery.em import State, posterior
+from moe_lab.recovery.em import EM, State, posterior
 from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral, train, train_run, training
 from moe_lab.recovery.gridlock.stages import Recovering
 
@@ -84,6 +84,30 @@ def test_a_phase_moves_its_part_alone():
     assert all((state.gates == begin.gates).all() for state in states[:9])
     assert all((state.regressors == found.regressors).all() for state in states[9:12])
     assert (states[-1].regressors != found.regressors).all() and not states[-1].gates[:, -1].any()
+
+
+def test_the_last_power_iteration_refines_in_all_dimensions():
+    """Power iterations have converged before it, in the subspace of T2, whose error is the larger one."""
+    run = MixtureRun(model=Spectral(), task=MixtureTask(), samples=2000, trials=20, seed=0)
+    recovering, fits = Recovering(run, samples := training.samples_of(run)), []
+    for steps in (58, 1, 1):
+        recovering.advance(steps)
+        fits.append(measures.regressor_fit(recovering.state.regressors, samples.truth.regressors))
+    torch.testing.assert_close(fits[1], fits[0], atol=1e-6, rtol=0)
+    assert (fits[2] > fits[1]).double().mean() > 0.8 and fits[2].mean() > fits[1].mean() + 0.005
+
+
+def test_gradient_steps_are_those_of_the_gates_alone():
+    """After the gates' stage everything moves by Newton steps, whatever the gates' step was."""
+    run = MixtureRun(model=MODELS["gradient"], task=TASK, **FAST)
+    samples = training.samples_of(run)
+    recovering = Recovering(run, samples)
+    recovering.advance(11)
+    by_hand = EM(recovering.state, samples.x, samples.y, TASK.g, TASK.noise, move_regressors=True)
+    recovering.advance(2)
+    by_hand.advance(2)
+    for one, two in zip(recovering.state, by_hand.state, strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-9, atol=1e-12)
 
 
 def test_em_begins_with_what_is_known():

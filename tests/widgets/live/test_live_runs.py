@@ -88,7 +88,7 @@ def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
             values[name] = int(random.integers(choice[0], choice[1] + 1)) if isinstance(choice, tuple) else choice
         values |= {"seed": int(random.integers(1000)), "steps": 23}
         if "samples" in values:
-            values["samples"] = 2 * int(random.integers(20, 150))
+            values["samples"] = 2 * int(random.integers(20, 80))
         # larger ones may diverge, and magnify rounding; more trials take longer
         for name, most in {"strength": 0.3, "learning_rate": 20.0, "trials": 6}.items():
             if name in values:

@@ -321,7 +321,7 @@ _GATES, _ORDERS = tuple(GATE_WORDS), ("arrival", "priority")
 LIVE = LivePage(
     numbers={
         "experts_per_patch": (3, 4, 2), "places": (6, 9, 5), "experts": (8, 4, 2), "patches": (11, 13, 10),
-        "samples": (60, 100, 140), "trials": (5, 7, 6), "noise": (0.3, 0.5, 0.2), "router_noise": (0.6, 0.8, 0.7),
+        "samples": (40, 60, 100), "trials": (2, 3, 4), "noise": (0.3, 0.5, 0.2), "router_noise": (0.6, 0.8, 0.7),
         "steps": (100, 140, 200), "learning_rate": (30.0, 45.0, 55.0),
     },
     derived={"places": Derived({"capacity_factor": 1, "patches": 1, "experts": -1}, most="patches")},
