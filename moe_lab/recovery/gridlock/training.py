@@ -49,7 +49,6 @@ def train(model: Method, task: MixtureTask, **settings: Any) -> Iterator[Snapsho
 def train_run(run: MixtureRun) -> Iterator[Snapshot]:
     """Runs `train` for a given MixtureRun."""
     device, _ = device_and_dtype(run)
-    check(run.memory, run.trials, device)
     return on_one_thread(_snapshots(run), device)
 
 
@@ -63,10 +62,6 @@ class Recovery(training.Training[Recovering]):
     """The trials of a run in recovery."""
 
     must_be_finite = ("likelihood", "error")
-
-    def __init__(self, run: MixtureRun, *given: Any) -> None:
-        super().__init__(run, *given)
-        self.last_step = self.learners[0].last_step
 
 
 def samples_of(run: MixtureRun) -> MixtureSamples:
