@@ -128,10 +128,9 @@ last = compared.isel(step=-1)
 plots.picture(compared)
 
 # %% [markdown]
-# *What to see.* **1:** Thin lines are starts and thick lines their mean, as in figure 2 of the paper. From every start
-# $L_4$ goes down. Half of the starts on $\ell_2$ go down as well. The mean hides that the other half does not move.
-# **2:** The error at the end of each start. **3:** Where $\ell_2$ got stuck, the gate lies along $a_1^* - a_2^*$, at a
-# right angle to the true gate.
+# *What to see.* **1:** Thin lines are starts. The thick one ends in the middle of them. From every start $L_4$ goes
+# down. Half of the starts on $\ell_2$ go down as well. The other half does not move. **2:** The error at the end of each
+# start. **3:** Where $\ell_2$ got stuck, the gate lies along $a_1^* - a_2^*$, at a right angle to the true gate.
 
 # %% jupyter={"source_hidden": true} tags=["compare"]
 # Compares your prediction with the result.

@@ -1,8 +1,8 @@
 """Draws the Datasets of `figures`: one function a figure, onto an Axes or several.
 
-They return nothing and never train. Thin: a trial; thick: the mean of the trials, as in the paper, for the
-median of a loss that gets stuck from half of all starts says nothing. L4, and what is under study, is in ink; l2 and
-other references are grey and dashed. `picture` draws any of them on a page of its own, with heads and a caption.
+They return nothing and never train. Thin: a trial; thick: the one that ends in the middle, for the mean of starts that
+get stuck and of others lies where no start is. L4, and what is under study, is in ink; l2 and other references are grey
+and dashed. `picture` draws any of them on a page of its own, with heads and a caption.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TOP, _TALL = 82, 300
 
 
 def _starts(data: xr.Dataset) -> str:
-    return f"thin: one of {data.sizes['trial']} starts, thick: their mean"
+    return f"thin: one of {data.sizes['trial']} starts, thick: the middle one"
 
 
 def _stuck_starts(data: xr.Dataset) -> str:
@@ -205,7 +205,7 @@ def small_batches(data: xr.Dataset, axes: Any) -> None:
 
 
 def _curves(axes: Axes, values: xr.DataArray, across: str | None, words: str) -> None:
-    """One thin line a trial and a thick mean for each label of an axis; diverged trials end."""
+    """One thin line a trial for each label of an axis, thick the one that ends in the middle; diverged trials end."""
     theme.plain(axes)
     _error_axis(axes, words)
     steps = values["step"].values
@@ -218,12 +218,11 @@ def _curves(axes: Axes, values: xr.DataArray, across: str | None, words: str) ->
         lines = np.clip(one.transpose("step", "trial").values, _LOWEST, None)
         thin: dict[str, Any] = {"color": style.colour, "linestyle": style.line, "linewidth": 0.8, "alpha": 0.5}
         axes.plot(steps, lines, **thin, zorder=2, gid="trials")
-        known = np.isfinite(lines).any(1)
-        mean = np.full(len(lines), np.nan)
-        mean[known] = np.nanmean(lines[known], axis=1)
-        axes.plot(steps, mean, color=style.colour, linestyle=style.line, linewidth=2.8, zorder=3, gid="mean")
+        last = np.sort(lines[-1][np.isfinite(lines[-1])])
+        middle = lines[:, lines[-1] == last[len(last) // 2]][:, 0] if len(last) else np.full(len(lines), np.nan)
+        axes.plot(steps, middle, color=style.colour, linestyle=style.line, linewidth=2.8, zorder=3, gid="middle")
         if name is not None:
-            ends.append((float(mean[-1]), _WORDS[name], style.colour))
+            ends.append((float(middle[-1]), _WORDS[name], style.colour))
     theme.end_labels(axes, ends)
 
 
