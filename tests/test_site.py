@@ -339,6 +339,12 @@ class TestBuilt:
         assert len(titles) == len(reference._stored(ROOT)) >= 15, "what is not stored is drawn with the recordings"
         assert all(" " in one and not one.endswith(".") for one in titles), "a title says what is seen"
 
+    def test_the_list_of_how_to_pages_says_what_each_is_about(self, built):
+        index = (built / "howto" / "index.html").read_text(encoding="utf-8")
+        for page in sorted(path.stem for path in (ROOT / "docs" / "howto").glob("*.md")):
+            line = re.search(rf'<li><p><a[^>]*href="{page}.html".*?</li>', index, flags=re.DOTALL)
+            assert line is not None and len(re.sub("<[^>]*>", "", line[0])) > 40, page
+
     def test_beside_the_first_claim_that_a_figure_measures_is_its_picture(self, built):
         page = Resources(built / "papers" / "gridlock2019.html")
         pictures = [str(one["src"]) for one in page.pictures if "../_images/" in str(one["src"])]

@@ -161,11 +161,20 @@ def glossary_page() -> str:
     return f"{WIDE}\n# Symbols\n\n{opening}\n\n{meanings}\n\n## Names in code\n\n{measured}\n\n{names}\n"
 
 
-def howto_page(names: list[str]) -> str:
-    """The page that leads to the how-to pages, in the order in which they are read."""
-    order = [*(name for name in HOWTO_ORDER if name in names), *(name for name in names if name not in HOWTO_ORDER)]
+def howto_page(pages: Mapping[str, str]) -> str:
+    """The page that leads to the how-to pages, in the order in which they are read, with the first sentence of each."""
+    order = [*(name for name in HOWTO_ORDER if name in pages), *(name for name in pages if name not in HOWTO_ORDER)]
     opening = "A task of a researcher on each page. The code runs as it stands there: a test runs it."
-    return "\n".join(["# How to", "", opening, "", "```{toctree}", ":maxdepth: 1", "", *order, "```", ""])
+    lines = [f"- [{title}]({name}.md): {sentence}" for name in order for title, sentence in [_begins(pages[name])]]
+    tree = ["```{toctree}", ":hidden:", "", *order, "```", ""]
+    return "\n".join(["# How to", "", opening, "", *lines, "", *tree])
+
+
+def _begins(page: str) -> tuple[str, str]:
+    """Returns the title of a page in Markdown, and the first sentence below it."""
+    title, _, rest = page.removeprefix(WIDE).lstrip().partition("\n\n")
+    paragraph = rest.partition("\n\n")[0].replace("\n", " ")
+    return title.removeprefix("# "), f"{paragraph.partition('. ')[0].rstrip('.:')}."
 
 
 def papers_page(root: Path) -> str:
@@ -197,7 +206,9 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
         pages[f"papers/{name}.md"] = paper_page(text, judged.get(name), documented, figures)
     pages["papers/index.md"] = papers_page(root)
     pages |= {**reference, "howto/gallery.md": gallery_page(figures, "gallery")}
-    pages["howto/index.md"] = howto_page([Path(name).stem for name in pages if name.startswith("howto/")])
+    pages["howto/index.md"] = howto_page(
+        {Path(name).stem: text for name, text in pages.items() if name.startswith("howto/")}
+    )
     for name, text in pages.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
