@@ -115,7 +115,8 @@ pd.DataFrame(measured, index=list(loads)).astype(float).round(2)
 # for experts that receive too many samples. All have a strength, which is .1 at first.
 #
 # Does a balanced load help the accuracy, too? The Lab asks you before it trains. Answer, or drag the two marks in panel 3 to
-# the accuracies that you expect at the end, without balancing and with the Switch loss. First, a question about the cures:
+# the accuracies that you expect at the end, without balancing and with the importance loss. First, a question about the
+# cures:
 
 # %%
 prediction_cure = predict(
