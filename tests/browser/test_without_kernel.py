@@ -49,6 +49,17 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lab.close()
 
 
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a short run that opens with its question."""
+    lab = RouterAlignmentLab(**SMALL)
+    try:
+        lab.controls.speed.value = FAST
+        return done(lab).export(tmp_path_factory.mktemp("asking") / "run.html", ask=True)
+    finally:
+        lab.close()
+
+
 @pytest.fixture
 def show(browser: Any) -> Iterator[Callable[..., Page]]:
     """Opens a page from the disk. Afterwards it must have asked for nothing elsewhere, and complained of nothing."""
@@ -257,6 +268,18 @@ class TestExported:
         assert page.evaluate("navigator.clipboard.readText()") == run_of(exported)["code"]
         live = page.get_by_role("link", name="this run, live in the browser").get_attribute("href") or ""
         assert "/playground.html#lab=RouterAlignmentLab&" in live and "steps=20" in live and "device" not in live
+
+    def test_it_asks_first_and_judges_at_the_end(self, show: Callable[..., Page], asking: Path) -> None:
+        page, run = show(asking), run_of(asking)
+        question = page.locator(".moe-lab-question")
+        question.get_by_text(run["question"]["asks"]).wait_for()
+        assert place(page) == 0 and page.locator("img").count() == 0, "the end is not seen before the question"
+        chosen = run["question"]["answers"][1]
+        question.get_by_role("button", name=chosen["words"]).press("Enter")
+        page.wait_for_function(
+            f"document.querySelector('.moe-lab-screen').dataset.record == {len(run['captions']) - 1}"
+        )
+        assert question.inner_text() == chosen["verdict"] and question.get_by_role("button").count() == 0
 
     def test_it_shows_the_picture_that_agg_draws(self, show: Callable[..., Page], exported: Path) -> None:
         page = show(exported)

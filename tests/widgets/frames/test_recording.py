@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.engine import recording
 from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.frames.recording import cut_apart, spread_out
@@ -94,6 +95,23 @@ def test_a_lab_exports_a_page_of_its_own(ended: Any, tmp_path: Path) -> None:
         widget = ended.controls.knobs[knob.name]
         assert (knob.label in words) == (not widget.disabled) and (widget.disabled or words[knob.label] in page.text)
     np.testing.assert_array_equal(ended.picture.pixels(), before)
+
+
+def test_a_page_may_open_with_the_question_of_the_lab(ended: Any, tmp_path: Path) -> None:
+    page = Page(ended.export(tmp_path / "run", ask=True).read_text(encoding="utf-8"))
+    told, asked = page.catalogue["runs"][0]["run"]["question"], ended.declaration.question
+    assert (told["asks"], [one["words"] for one in told["answers"]]) == (asked.asks, list(asked.answers))
+    right = int(asked.right(MarkRecord(ended.record)))
+    said = [one["verdict"].startswith("As you predicted, ") for one in told["answers"]]
+    assert said == [number == right for number in range(len(asked.answers))]
+    assert (
+        "question" not in Page(ended.export(tmp_path / "run").read_text(encoding="utf-8")).catalogue["runs"][0]["run"]
+    )
+
+
+def test_what_a_page_cannot_ask_is_refused(tiny: Lab, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^only a Lab with a question has a page that asks: .* has none$"):
+        tiny.export(tmp_path / "run", ask=True)
 
 
 def test_a_page_that_would_be_too_large_has_fewer_frames(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from moe_lab.core.config import require
-from moe_lab.drawing.words import Words, say
+from moe_lab.drawing.words import Words, say, written
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.mark_words import larger, of_three
 
@@ -108,6 +108,13 @@ class Question:
     def __post_init__(self) -> None:
         rule = f"a question must have from two to {MOST_PREDICTIONS} answers, each a button"
         require(2 <= len(self.answers) <= MOST_PREDICTIONS, rule, answers=len(self.answers))
+
+    def verdict(self, answer: int, now: MarkRecord) -> str:
+        """Returns what is said of an answer, given by its number, at the end of a run."""
+        right, seen = float(self.right(now)), written(self.seen(now))
+        if math.isnan(right):
+            return NOT_JUDGED
+        return (PREDICTED if right == answer else PREDICTED_ELSE).format(seen=seen, answer=self.answers[answer])
 
 
 def ends_of(pair: Callable[[MarkRecord], tuple[Tensor, Tensor]]) -> Callable[[MarkRecord], Tensor]:

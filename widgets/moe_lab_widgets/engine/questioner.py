@@ -15,8 +15,6 @@ from moe_lab_widgets.engine.goal import (
     JUST_RUN,
     MOVED,
     NOT_JUDGED,
-    PREDICTED,
-    PREDICTED_ELSE,
     Question,
 )
 from moe_lab_widgets.frames.screen import Screen
@@ -92,17 +90,16 @@ class Questioner:
         self._screen.show_sketch(sketch, self._drawn, is_open=True)
 
     def _verdict(self, now: MarkRecord) -> str:
-        right, seen = float(self.question.right(now)), written(self.question.seen(now))
-        if self._predicted is None and not self._drawn:
+        if self._predicted is not None:
+            return self.question.verdict(self._predicted, now)
+        if not self._drawn:
             return ""
-        if math.isnan(right):
+        if math.isnan(float(self.question.right(now))):
             return NOT_JUDGED
-        if self._predicted is None:
-            assert self.question.sketch is not None
-            told, close = self.question.sketch.told(self._drawn), self.question.sketch.judged(self._drawn, now)
-            return " ".join(filter(None, (told, close, f"{seen[0].upper()}{seen[1:]}.")))
-        words = PREDICTED if right == self._predicted else PREDICTED_ELSE
-        return words.format(seen=seen, answer=self.question.answers[self._predicted])
+        assert self.question.sketch is not None
+        seen = written(self.question.seen(now))
+        told, close = self.question.sketch.told(self._drawn), self.question.sketch.judged(self._drawn, now)
+        return " ".join(filter(None, (told, close, f"{seen[0].upper()}{seen[1:]}.")))
 
     def played(self) -> None:
         """The run goes on, whether or not something was predicted."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
+from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.drawing.words import unended
 from moe_lab_widgets.engine.declaration import Declared
+from moe_lab_widgets.engine.goal import JUST_RUN
 from moe_lab_widgets.engine.knobs import LabKnob
 from moe_lab_widgets.engine.linking import LIVE, link_of
 from moe_lab_widgets.frames.document import NOTE, document
@@ -69,20 +73,44 @@ def in_words(knob: LabKnob, value: Any) -> str:
 
 
 def page_of(
-    lab: Declared, picture: Picture, records: Sequence[Any], values: Mapping[str, Any], shown: Any, ended: bool = True
+    lab: Declared,
+    picture: Picture,
+    records: Sequence[Any],
+    values: Mapping[str, Any],
+    shown: Any,
+    *,
+    ended: bool,
+    ask: bool = False,
 ) -> bytes:
     """Returns a page with the run; it has fewer frames where it would be larger than `MOST_BYTES`.
 
+    Args:
+      ask: whether it opens at its start, with the question of the Lab.
+
     Raises:
-      ValueError: as `recording_of`.
+      ValueError: as `recording_of`; or the page should ask, and there is no question, or the run has not ended.
     """
     most, note = MOST_FRAMES, _note(lab, values)
+    question = _question(lab, records, ended) if ask else None
+    records = [one for one in records if one.begun] if ask else records  # it opens with the start of all runs
     while True:
         recording = recording_of(lab, picture, records, values, shown, most, ended=ended)
+        recording = replace(recording, question=question)
         page = document(recording, note)
         if len(page) <= MOST_BYTES or most <= 2:
             return page
         most = max(2, int(len(recording.bodies) * 0.9 * MOST_BYTES / len(page)))
+
+
+def _question(lab: Declared, records: Sequence[Any], ended: bool) -> dict[str, Any]:
+    """Returns the question of a Lab with what is said of each answer at the end of a run."""
+    asked = lab.declaration.question
+    if asked is None:
+        raise InputError(f"only a Lab with a question has a page that asks: {lab.title} has none")
+    require(ended, "a page that asks needs a run that has ended, by which answers are judged", ended=ended)
+    now = MarkRecord(lab.seen(records[-1]))
+    answers = [{"words": words, "verdict": asked.verdict(place, now)} for place, words in enumerate(asked.answers)]
+    return {"asks": asked.asks, "answers": answers, "without": JUST_RUN}
 
 
 def _note(lab: Declared, values: Mapping[str, Any]) -> str:

@@ -60,17 +60,19 @@ class Saving(Declared):
         return write_whole(path, dataset_bytes(data, path.suffix))
 
     @checked
-    def export(self, path: str | Path, live: bool = False) -> Path:
+    def export(self, path: str | Path, live: bool = False, ask: bool = False) -> Path:
         """Writes the run on show as one HTML page that plays without a kernel or a network, atomically.
 
         The last frame of a run that has not ended says so.
 
         Args:
           live: whether the page trains in the browser, beginning with these values, and has sliders. Recording the Lab
-            can take two minutes, the first time.
+            can take two minutes, the first time. Such a page asks the question of the Lab anyway.
+          ask: whether the page opens at the start of the run, with the question of the Lab.
 
         Raises:
-          ValueError: the page should be live, and the Lab is not recorded, or not for these values.
+          ValueError: the page should be live, and the Lab is not recorded, or not for these values; or it should ask,
+            and the Lab has no question, or its run has not ended.
           FileNotFoundError, RuntimeError: the file cannot be written.
         """
         path = with_suffix(path, ".html", ".htm")
@@ -79,7 +81,8 @@ class Saving(Declared):
 
             return write_whole(path, live_page(type(self).__name__, values=self.values).encode())
         with self.screen.for_a_file(self.record) as picture:
-            page = page_of(self, picture, self.records, self._presenter.values, self.screen.shown, self.finished)
+            run = self.records, self._presenter.values, self.screen.shown
+            page = page_of(self, picture, *run, ended=self.finished, ask=ask)
         return write_whole(path, page)
 
     @checked

@@ -37,12 +37,14 @@ def part(run: Mapping[str, Any], still: str, catalogue: Mapping[str, Any], note:
         f"<div><dt>{html.escape(label)}</dt><dd>{html.escape(value)}</dd></div>" for label, value in run["values"]
     )
     caption = html.escape(run["captions"][-1])
+    end = f'<div class="moe-lab-still"><img alt="{caption}" src="{still}"></div>\n<p>{caption}</p>'
+    if "question" in run:  # nobody sees the end before the question
+        end = f"<noscript>{end}</noscript>"
     return f"""<section class="moe-lab-recorded" aria-label="{html.escape(run["title"])}">
 <style>{recorded_style()}</style>
 <div class="moe-lab-choice"></div>
 <div class="moe-lab-sliders"></div>
-<div class="moe-lab-show"><div class="moe-lab-still"><img alt="{caption}" src="{still}"></div>
-<p>{caption}</p></div>
+<div class="moe-lab-show">{end}</div>
 <p class="moe-lab-status" role="status"></p>
 <p class="moe-lab-note">{note}</p>
 <details class="moe-lab-values" open><summary>Settings of this run</summary><dl>{rows}</dl></details>

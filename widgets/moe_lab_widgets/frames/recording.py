@@ -35,6 +35,7 @@ class Recording:
       values: label and value of each knob, as the Lab shows them.
       code: the call that makes the run.
       still: the last frame with its caption, as PNG.
+      question: what a page asks before it plays (see page/recorded.js); None for nothing.
     """
 
     title: str
@@ -45,12 +46,14 @@ class Recording:
     values: tuple[tuple[str, str], ...]
     code: str
     still: bytes
+    question: dict[str, Any] | None = None
 
     def plain(self) -> dict[str, Any]:
         """Returns what page/recorded.js reads, as plain data; the frames are compressed, and base64."""
         frames = base64.b64encode(gzip.compress(b"".join(self.bodies), 9, mtime=0)).decode()
         named = {name: getattr(self, name) for name in ("title", "stage", "captions", "progress", "values", "code")}
-        return {**named, "frames": frames}
+        asked: dict[str, Any] = {} if self.question is None else {"question": self.question}
+        return {**named, **asked, "frames": frames}
 
 
 def spread_out(count: int, most: int) -> list[int]:
@@ -108,8 +111,10 @@ def film(
         if shown is not None:
             picture.update(shown)
         on = stage(picture, cut_apart(picture.pixels(), picture.spans, picture.scale))
-    sentences = {"captions": captions, "progress": tuple(progress(record) for record in kept)}
-    return Recording(title="", stage=on, bodies=tuple(bodies), **sentences, values=(), code="", still=still)
+    far = tuple(progress(record) for record in kept)
+    return Recording(
+        title="", stage=on, bodies=tuple(bodies), captions=captions, progress=far, values=(), code="", still=still
+    )
 
 
 def described(recording: Recording, title: str, values: Sequence[tuple[str, str]], code: str) -> Recording:

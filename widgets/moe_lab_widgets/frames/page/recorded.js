@@ -4,7 +4,8 @@
 //   { lab, runs: [{ name, see, file | run, values }, ...],
 //     grid: { name, see, knobs: [{ label, words: [...] }], start: [...], names, axes: [[...], ...], values, files: { "0,1": file } } | null }
 // An address such as #lab=NAME&noise=1.0 (see engine/linking.py) opens the run whose values are nearest.
-// A run is what Recording.plain() returns; one in a file of its own arrives by a call of moeLabRecorded.
+// A run is what Recording.plain() returns; one in a file of its own arrives by a call of moeLabRecorded. Its question is
+//   { asks, answers: [{ words, verdict }, ...], without: what runs it without an answer }
 
 const arrived = new Map(), loading = new Map();
 
@@ -170,6 +171,26 @@ class Recorded {
     this.code.querySelector("code").textContent = run.code;
     this.code.querySelector("span").textContent = "";
     if (then === "play") { this.player.choose(0, false); this.player.play(); }
+    if (run.question && !before) this.ask(run.question);
+  }
+  ask({ asks, answers, without }) {
+    // Opens the run at its start with a question; an answer plays it, and the end says what the answer was worth.
+    const said = make("p", { role: "status" }, asks), box = make("div", { class: "moe-lab-choice moe-lab-question" }, said);
+    const { player } = this;
+    const begin = ({ words, verdict }) => {
+      box.replaceChildren(said);
+      said.textContent = verdict ? `${asks} ${words}` : "";
+      player.chosen = (record) => { if (record === null) said.textContent = verdict; };
+      player.choose(0, false);
+      if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) player.choose(player.film.last); else player.play();
+    };
+    for (const answer of [...answers, { words: without, verdict: "" }]) {
+      const button = make("button", { type: "button" }, answer.words);
+      button.addEventListener("click", () => begin(answer));
+      box.append(button);
+    }
+    this.shown.before(box);
+    player.choose(0, false);
   }
   say(words, trouble = false) {
     this.status.textContent = words;
