@@ -42,8 +42,8 @@ class Kind:
         if len(heads) == 1 and not self.lost(data):  # the finding is the title, and the caption goes on from there
             (left, title, note), words = heads[0], self.describe(data)
             heads = [(left, self.finding(data), f"{title}; {note}" if note else title)]
-        for number, head in enumerate(heads, 1):
-            theme.header(page, head[0], number, head[1], head[2])
+        for number, (left, title, note) in enumerate(heads, 1):
+            theme.header(page, left, number, title, note)
         if self.boxes is None:
             self.draw(data, page)
         else:
