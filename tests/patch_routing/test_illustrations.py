@@ -98,8 +98,9 @@ def test_lines_of_the_network_are_as_wide_as_the_gates(data: xr.Dataset, page: F
 def test_the_caption_says_who_keeps_what_decides(data: xr.Dataset, page: Figure) -> None:
     said = plots.caption(data)
     assert said.startswith(
+        "Each class's deciding patch goes to an expert. "
         "o₁ is kept by expert 1 (100%), f = 3.8; o₂ is kept by experts 2 (93%) and 3 (64%), f = -2.7"
     )
     assert said in [text.get_text().replace("\n", " ") for text in page.texts]
     lost = data.assign(gate=data["gate"] * 0)
-    assert plots.caption(lost).startswith("o₁ is kept by no expert, f = 3.8")
+    assert plots.caption(lost).startswith("No expert keeps the deciding patch. o₁ is kept by no expert, f = 3.8")

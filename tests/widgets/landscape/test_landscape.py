@@ -39,8 +39,6 @@ def test_more_experts_with_the_other_defaults_are_shown_and_four_are_told_what_i
     for experts, warned in ((3, False), (4, True)):
         lab.set(experts=experts)
         shown(lab)
-        lab.step()
-        shown(lab)
         assert ("Lower δ or raise λ" in lab.controls.message.value) == warned
         assert stars(lab, "L₄") == (0 if warned else 2)
         (path,) = drawn_as(lab, 0, "ℓ₂: the path so far")
