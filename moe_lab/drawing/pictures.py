@@ -38,10 +38,12 @@ class Kind:
     @in_fixed_style
     def onto(self, page: Figure, data: xr.Dataset) -> None:
         """Draws a Dataset on an empty page."""
-        heads, words = list(self.heads(data)), self.caption(data)
+        heads = list(self.heads(data))
         if len(heads) == 1 and not self.lost(data):  # the finding is the title, and the caption goes on from there
-            (left, title, note), words = heads[0], self.describe(data)
+            ((left, title, note),), words = heads, self.describe(data)
             heads = [(left, self.finding(data), f"{title}; {note}" if note else title)]
+        else:
+            words = self.caption(data)
         for number, (left, title, note) in enumerate(heads, 1):
             theme.header(page, left, number, title, note)
         if self.boxes is None:

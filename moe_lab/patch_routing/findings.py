@@ -36,11 +36,16 @@ def fewest_samples(data: xr.Dataset) -> str:
     )
 
 
-def cheapest(data: xr.Dataset) -> str:
-    """Figure 5."""
+def least_samples(data: xr.Dataset) -> xr.DataArray:
+    """The N from which on 90 % of the trials succeed, for each l; NaN where there is none."""
     share = data["success"].mean("trial", skipna=False)
     enough = (share >= 0.9).sortby("samples", ascending=False).astype(int).cumprod("samples").astype(bool)
-    least = enough["samples"].where(enough).min("samples").sortby("patches_per_expert").fillna(np.inf).values
+    return enough["samples"].where(enough).min("samples")
+
+
+def cheapest(data: xr.Dataset) -> str:
+    """Figure 5."""
+    least = least_samples(data).sortby("patches_per_expert").fillna(np.inf).values
     if not np.isfinite(least).any():
         return "No number of kept patches is enough"
     if least[-1] == least.min():

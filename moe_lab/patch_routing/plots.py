@@ -101,9 +101,7 @@ def sample_complexity(data: xr.Dataset, axes: Axes) -> None:
 
 
 def _cheapest(data: xr.Dataset) -> str:
-    share = data["success"].mean("trial", skipna=False)
-    enough = (share >= 0.9).sortby("samples", ascending=False).astype(int).cumprod("samples").astype(bool)
-    least = enough["samples"].where(enough).min("samples")
+    least = findings.least_samples(data)
     if not np.isfinite(least).any():
         return f"No l reaches 95 % accuracy in 90 % of the trials with {int(data['samples'].max())} samples."
     best = float(least.min())

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import xarray as xr
 
+from moe_lab.core.saliency import name_of
 from moe_lab.drawing.findings import ahead, who
 from moe_lab.pruning.costs import relative
 
@@ -20,7 +19,7 @@ def large_routers(data: xr.Dataset) -> str:
     return "A few routers grow large, along a class's pattern" if 0 < share < 0.5 else "Most routers grow alike"
 
 
-def best_criteria(data: xr.Dataset, name_of: Any) -> str:
+def best_criteria(data: xr.Dataset) -> str:
     """Figure 5: who keeps most accuracy at the largest share, without fine-tuning, within one point."""
     last = data.sortby("rho").isel(rho=-1).sel(fine_tuned=False)["test_accuracy"].median("trial")
     best = ahead({name_of(str(name)): float(last.sel(criterion=name)) for name in data["criterion"].values}, 0.01)

@@ -8,7 +8,6 @@ its own, with heads and a caption.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -90,7 +89,7 @@ def _curve_boxes(data: xr.Dataset) -> list[Box]:
 
 @PICTURES.of(
     "figure 5",
-    finding=partial(findings.best_criteria, name_of=name_of),
+    finding=findings.best_criteria,
     caption=_accuracies,
     heads=_curve_heads,
     boxes=_curve_boxes,

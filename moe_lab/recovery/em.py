@@ -201,7 +201,6 @@ class EM(Learner):
       gradient_rate: step of gradient EM; None for a Newton M-step.
       radius: R, projects every gate onto the ball of this radius; None for no projection. In another gauge, true gates
         can be up to 2 R away from w_k, so that a radius of 1 excludes them if experts are permuted.
-      trials: numbers of the rows, from 0 by default.
 
     Attributes:
       state: the parameters after the last iteration.
@@ -222,10 +221,9 @@ class EM(Learner):
         move_regressors: bool,
         gradient_rate: float | None = None,
         radius: float | None = None,
-        trials: Sequence[int] | None = None,
     ) -> None:
         require(sigma > 0, "sigma must be greater than 0", sigma=sigma)
-        super().__init__(range(len(y)) if trials is None else trials, y.new_zeros(()))
+        super().__init__(range(len(y)), y.new_zeros(()))
         self.moments, self.g, self.sigma = Moments.of(x, y), g, sigma
         self.move_regressors, self.gradient_rate, self.radius = move_regressors, gradient_rate, radius
         self.state = State(*(part.clone() for part in start))

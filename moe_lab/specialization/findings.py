@@ -22,18 +22,24 @@ def divided(data: xr.Dataset) -> str:
     """Tables 1 and 3, figure 1: whether cubic experts divide the clusters where linear ones do not."""
     if (both := _mixtures(data)) is None:
         return "Test accuracy of each model"
-    entropy = data["dispatch_entropy"]
-    cubic, linear = (float(entropy.sel(model=name).median()) for name in both)
+    cubic, linear = _entropies(data, both)
     if cubic < DIVIDED * linear:
         return "Cubic experts divide the clusters, linear ones share them"
-    return (
-        "Cubic and linear experts share the clusters alike" if cubic > SHARED * linear else "Cubic experts share less"
-    )
+    alike = cubic > SHARED * linear
+    return "Cubic and linear experts share the clusters alike" if alike else "Cubic experts share less"
+
+
+def _entropies(data: xr.Dataset, both: tuple[str, str]) -> tuple[float, float]:
+    """The median dispatch entropies of the cubic and of the linear mixture."""
+    cubic, linear = (float(data["dispatch_entropy"].sel(model=name).median()) for name in both)
+    return cubic, linear
 
 
 def balanced(data: xr.Dataset) -> str:
     """Table 9: whether balancing makes linear experts divide the clusters as cubic ones do."""
-    if divided(data).startswith("Cubic experts divide"):
+    both = _mixtures(data)
+    cubic, linear = (0.0, 0.0) if both is None else _entropies(data, both)
+    if cubic < DIVIDED * linear:
         return "Balancing does not make linear experts specialise"
     return "With balancing linear experts come nearer to cubic ones"
 
@@ -82,8 +88,12 @@ def when_divided(data: xr.Dataset) -> str:
     return f"Cubic experts specialise by step {step}{never}"
 
 
-def learned(data: xr.Dataset) -> str:
-    """Figures 4 and 5: how much of what an expert has learned of label signals lies on one of them."""
+def sharpness(data: xr.Dataset) -> float:
+    """The share of what an expert has learned of label signals that lies on one of them, the median of the experts."""
     whole = abs(data["expert_feature"].isel(step=-1, trial=0))
-    sharp = float((whole.max("cluster") / whole.sum("cluster")).median())
-    return "Each expert learns one label signal" if sharp >= 0.8 else "Experts learn several label signals"
+    return float((whole.max("cluster") / whole.sum("cluster")).median())
+
+
+def learned(data: xr.Dataset) -> str:
+    """Figures 4 and 5."""
+    return "Each expert learns one label signal" if sharpness(data) >= 0.8 else "Experts learn several label signals"

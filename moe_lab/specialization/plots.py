@@ -285,11 +285,10 @@ def entropy_through_time(data: xr.Dataset, axes: Any) -> None:
 
 def _learned(data: xr.Dataset) -> str:
     last: dict[str, xr.DataArray] = {name: abs(data[name].isel(step=-1, trial=0)) for name in _PRODUCTS}
-    whole = last["expert_feature"]
     most = [f"{float(value.max()):.2g}" for value in last.values()]
-    sharp = float((whole.max("cluster") / whole.sum("cluster")).median())
     return (
-        f"Of what an expert has learned of label signals, {100 * sharp:.0f} % lies on one of them (median). Largest: "
+        f"Of what an expert has learned of label signals, {100 * findings.sharpness(data):.0f} % lies on one of them "
+        f"(median). Largest: "
         f"experts {most[0]} with v, {most[1]} with c; routers {most[2]} with v, {most[3]} with c."
     )
 

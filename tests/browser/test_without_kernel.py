@@ -38,26 +38,25 @@ NOISE_OF_THE_THEME = "theme mode"
 """What the site's theme says on the console of a page opened from a disk."""
 
 
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a short run."""
+def page_of_a_short_run(path: Path, **how: Any) -> Path:
     lab = RouterAlignmentLab(**SMALL)
     try:
         lab.controls.speed.value = FAST
-        return done(lab).export(tmp_path_factory.mktemp("exported") / "run.html")
+        return done(lab).export(path, **how)
     finally:
         lab.close()
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a short run."""
+    return page_of_a_short_run(tmp_path_factory.mktemp("exported") / "run.html")
 
 
 @pytest.fixture(scope="module")
 def asking(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a short run that opens with its question."""
-    lab = RouterAlignmentLab(**SMALL)
-    try:
-        lab.controls.speed.value = FAST
-        return done(lab).export(tmp_path_factory.mktemp("asking") / "run.html", ask=True)
-    finally:
-        lab.close()
+    return page_of_a_short_run(tmp_path_factory.mktemp("asking") / "run.html", ask=True)
 
 
 @pytest.fixture

@@ -35,9 +35,14 @@ def gates_found(data: xr.Dataset) -> str:
     )  # fmt: skip
 
 
+def reached(data: xr.Dataset) -> xr.DataArray:
+    """Whether the last error of a trial is that of EM from the truth, over all axes but iteration."""
+    return data["error"].isel(iteration=-1) <= REACHED * data["best_error"]
+
+
 def truth_reached(data: xr.Dataset) -> str:
     """Figures 3 to 5: who comes to the error of EM from the truth in most trials, within a twentieth of them."""
-    there = (data["error"].isel(iteration=-1) <= REACHED * data["best_error"]).astype(float)
+    there = reached(data)
     shares = {name_of(name): float(there.sel(algorithm=name).mean()) for name in _names(data)}
     if not any(shares.values()):
         return "No method reaches the error of EM from the truth"

@@ -28,8 +28,6 @@ from moe_lab.recovery.gridlock.stuck_plots import stuck as stuck
 PICTURES = Pictures("gridlock2019").including(stuck_plots.PICTURES)
 caption, picture = PICTURES.caption, PICTURES.picture
 
-_REACHED = 1.1
-"""An error counts as that of EM from the truth up to this factor."""
 _MOST = 10.0  # errors above are drawn at the edge, as a triangle
 _RIGHT = 952  # where panels end, so that names of lines have room
 
@@ -176,13 +174,8 @@ def _columns(
 # --- figures 3 to 6 --------------------------------------------------------------------------------------------------
 
 
-def _reached(data: xr.Dataset) -> xr.DataArray:
-    """Whether the last error of a trial is that of EM from the truth, over all axes but iteration."""
-    return data["error"].isel(iteration=-1) <= _REACHED * data["best_error"]
-
-
 def _trials_that_reach(data: xr.Dataset) -> str:
-    there = _reached(data)
+    there = findings.reached(data)
     total = int(np.prod([size for name, size in there.sizes.items() if name != "algorithm"]))
     parts = [f"{name_of(str(name))} {int(there.sel(algorithm=name).sum())}" for name in data["algorithm"].values]
     best = span(data["best_error"].median("trial").values, "{:.2g}")

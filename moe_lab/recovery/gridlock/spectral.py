@@ -44,7 +44,6 @@ class Decomposition(Learner, ABC):
       y: (T, N).
       k: experts.
       initial_vectors: (T, L, m) random vectors; m = k for power iterations, d for Orth-ALS, whose L is a multiple of k.
-      trials: numbers of the rows, from 0 by default.
 
     Raises:
       ValueError: k > d, or the data are not finite.
@@ -59,10 +58,9 @@ class Decomposition(Learner, ABC):
         transforms: Transforms,
         method: Spectral,
         initial_vectors: Tensor,
-        trials: Sequence[int] | None = None,
     ) -> None:
         tensors.check_samples(inputs, y, k)
-        super().__init__(range(len(y)) if trials is None else trials, y.new_zeros(()))
+        super().__init__(range(len(y)), y.new_zeros(()))
         if method.third == "y":
             transforms = replace(transforms, p3=PLAIN)
         self._inputs, self._y, self._transforms, self._method = inputs, y, transforms, method
@@ -88,8 +86,8 @@ class PowerMethod(Decomposition):
     larger than that of T3 along a known direction. If g has a kink, T3 has the larger error and is not used.
     """
 
-    def __init__(self, inputs: Inputs, y: Tensor, k: int, *given: Any, **more: Any) -> None:
-        super().__init__(inputs, y, k, *given, **more)
+    def __init__(self, inputs: Inputs, y: Tensor, k: int, *given: Any) -> None:
+        super().__init__(inputs, y, k, *given)
         second, sign = tensors.second_moment(inputs, self._transforms.p2(y)), np.sign(self._transforms.p2.strength)
         self._whiten, self._undo = tensors.whitener(second, k, float(sign))
         third = tensors.third_moment(inputs, self._weights, self._whiten)
@@ -126,8 +124,8 @@ class OrthALS(Decomposition):
     restart of one trial in a hundred at n=2000 is a direction of heavy-tailed noise.
     """
 
-    def __init__(self, inputs: Inputs, y: Tensor, k: int, *given: Any, **more: Any) -> None:
-        super().__init__(inputs, y, k, *given, **more)
+    def __init__(self, inputs: Inputs, y: Tensor, k: int, *given: Any) -> None:
+        super().__init__(inputs, y, k, *given)
         self._factors = y.new_zeros(len(y), k, inputs.x.shape[2])
 
     @property

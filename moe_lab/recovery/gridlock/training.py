@@ -54,8 +54,7 @@ def train_run(run: MixtureRun) -> Iterator[Snapshot]:
 
 def _snapshots(run: MixtureRun) -> Iterator[Snapshot]:
     samples = samples_of(run)
-    recovering = (Recovering(run, samples) for _ in range(1))
-    yield from Recovery(run, MEASURES, recovering).snapshots()
+    yield from Recovery(run, MEASURES, [Recovering(run, samples)]).snapshots()
 
 
 class Recovery(training.Training[Recovering]):

@@ -79,10 +79,9 @@ def from_the_truth(run: MixtureRun) -> Iterator[NDArray[np.float64]]:
     samples, task = samples_of(run), run.task
     start = State(samples.truth.regressors, samples.truth.gates)
     em = EM(start, samples.x, samples.y, task.g, task.noise, move_regressors=True)
-    for _ in range(BEST_ITERATIONS):
+    for iteration in range(BEST_ITERATIONS + 1):
+        em.advance(int(iteration > 0))
         yield parameter_error(*em.state, samples.truth).cpu().numpy()
-        em.advance(1)
-    yield parameter_error(*em.state, samples.truth).cpu().numpy()
 
 
 # ---- where a method is ----
