@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -17,18 +17,19 @@ from torch import Tensor
 
 from moe_lab_widgets.drawing.panel import PanelValues
 
+About = ParamSpec("About")
 Result = TypeVar("Result")
 
 
-def once(function: Callable[[Any], Result]) -> Callable[[Any], Result]:
-    """Returns a function of a record that computes its result once for each record."""
+def once(function: Callable[Concatenate[Any, About], Result]) -> Callable[Concatenate[Any, About], Result]:
+    """Returns a function of a record, and of names in it, that computes each result once for each record."""
 
     @wraps(function)
-    def known(now: Any) -> Result:
+    def known(now: Any, *about: About.args, **no: About.kwargs) -> Result:
         results: dict[Any, Any] = now.results
-        if function not in results:
-            results[function] = function(now)
-        return results[function]  # type: ignore[no-any-return]
+        if (function, about) not in results:
+            results[function, about] = function(now, *about, **no)
+        return results[function, about]  # type: ignore[no-any-return]
 
     return known
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import NOTHING, Words, either, say
-from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues, once
 from moe_lab_widgets.drawing.trials import MOST_LINES, SPREAD_WORDS
 
 
@@ -25,6 +25,7 @@ def whole_passes(values: MarkValues, batch_size: int) -> Tensor:
     return epoch * (values.number("steps") / epoch).ceil().clamp(min=1)
 
 
+@once
 def median_of(now: MarkRecord, measure: str, name: str | None = None) -> Tensor:
     """Returns the median over the trials of what was measured last, of the first run where none is named."""
     return middle(now.last(measure, name))

@@ -26,7 +26,7 @@ from moe_lab.specialization import ClusterRun, ClusterTask, TopKMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.topk import BALANCINGS
 from moe_lab.specialization.training import ClusterTraining
-from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues, once
 from moe_lab_widgets.drawing.mark_words import larger, of_three, spread_note, trial_words
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
@@ -194,12 +194,14 @@ def outcome(now: MarkRecord) -> Iterator[list[Mark]]:
     yield [Cells((numbers / whole).nan_to_num(), numbers, FORMS)]
 
 
+@once
 def medians(now: MarkRecord, name: str) -> Tensor:
     """Returns accuracy, experts' worth and own cluster of a run, medians over the trials."""
     measures = now.last("test_accuracy", name), worth(now, name), now.last("agreement", name)
     return middle(torch.stack(measures))
 
 
+@once
 def worth(now: MarkRecord, name: str) -> Tensor:
     """Returns (trial,) the number of equally loaded experts whose load has the same entropy."""
     return now.last("load_entropy", name).exp()

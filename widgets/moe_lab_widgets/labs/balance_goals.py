@@ -55,7 +55,7 @@ GOALS = (
                 "Experts have too few samples": "On average they have as many as before.",
                 "The noise has grown": "Nothing of the samples has changed.",
             },
-            measured=lambda start, end: middle(end.last("agreement", "bias")) < middle(end.last("agreement", "switch")),
+            measured=lambda start, end: median_of(end, "agreement", "bias") < median_of(end, "agreement", "switch"),
         ),
         seen="An even load is a means. The Switch and the importance loss even it out, too, and are right more often.",
     ),

@@ -16,7 +16,7 @@ from moe_lab.drawing.marks import Ends, Level, Mark, Scales, Writing, middle, pi
 from moe_lab.drawing.pruning_marks import Gauges, Series, Span, Strip, StripTable
 from moe_lab.drawing.words import NOTHING, Words, either, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.mark_words import named, short
+from moe_lab_widgets.drawing.mark_words import median_of, named, short
 from moe_lab_widgets.drawing.marks_on_axes import draw_mark, mark_panel, sentence
 from moe_lab_widgets.drawing.strips import SCORES, SCORES_TOP
 from moe_lab_widgets.engine.make import lab
@@ -121,7 +121,7 @@ def accuracy(now: MarkRecord) -> Iterator[list[Mark]]:
     names = [named(place, LABELS) for place in places]
     plain = picked(seen.medians(now.last("pruned_accuracy")), here)
     tuned = picked(picked(steps, count, 1), here)
-    unpruned = torch.where(seen.is_pruned(now), torch.nan, middle(now.last("test_accuracy")))
+    unpruned = torch.where(seen.is_pruned(now), torch.nan, median_of(now, "test_accuracy"))
     looks = [
         ("cross", "dashed", 1.5, False),
         ("square", "dashed", 1.5, False),
@@ -200,7 +200,7 @@ def left(now: MarkRecord) -> Iterator[list[Mark]]:
     known, ranked = seen.is_pruned(now), seen.is_ranked(now)
     in_training = torch.where(known, torch.nan, 1.0)
     shares = (
-        torch.where(ranked, middle(found.tuned), in_training * middle(now.last("test_accuracy"))),
+        torch.where(ranked, middle(found.tuned), in_training * median_of(now, "test_accuracy")),
         torch.where(ranked, found.memory, in_training),
         torch.where(ranked, found.operations, in_training),
     )

@@ -10,7 +10,7 @@ from moe_lab.drawing import theme
 from moe_lab.drawing.marks import middle, picked
 from moe_lab.drawing.words import NOTHING, Words, either, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.mark_words import named, short
+from moe_lab_widgets.drawing.mark_words import median_of, named, short
 from moe_lab_widgets.labs import pruning_seen as seen
 from moe_lab_widgets.labs.pruning_names import LABELS, MEANINGS
 from moe_lab_widgets.labs.pruning_record import BRANCHES
@@ -66,7 +66,7 @@ def caption(now: MarkRecord) -> Words:
 
 
 def _training(now: MarkRecord) -> Words:
-    accuracy = middle(now.last("test_accuracy"))
+    accuracy = median_of(now, "test_accuracy")
     begun = say("This is the checkpoint, whose routers have not moved. Its accuracy is ") + short(accuracy) + say(".")
     later = _growth(now) + say(" The accuracy is ") + short(accuracy) + say(".")
     words = either(now.first, begun, later)

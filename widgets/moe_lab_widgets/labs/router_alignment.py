@@ -29,14 +29,13 @@ from moe_lab.drawing.marks import (
     Ways,
     Writing,
     chosen,
-    middle,
 )
 from moe_lab.drawing.patch_marks import Tiles, TileTable
 from moe_lab.drawing.words import Number, Words, say
 from moe_lab.patch_routing import CNN
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.mark_words import larger, of_three, whole_passes
+from moe_lab_widgets.drawing.mark_words import larger, median_of, of_three, whole_passes
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.goal import Question, Sketch
@@ -225,7 +224,7 @@ def outcome(now: MarkRecord) -> Iterator[list[Mark]]:
         Curves(*now.curve("test_accuracy", model), style, NAMES[model], width, firm=False)
         for model, style, width in LOOKS
     ]
-    ends = {model: middle(now.last("test_accuracy", model)) for model in NAMES}
+    ends = {model: median_of(now, "test_accuracy", model) for model in NAMES}
     words = [say(f"{name}\n{{:.0%}}", ends[model]) for model, name in NAMES.items()]
     yield [*curves, Ends(list(ends.values()), words, ("model", "other"), 0.24)]
     cover = now.last("expert_coverage")[SHOWN].nan_to_num()  # (expert, class)
@@ -244,7 +243,7 @@ SAME = 0.02
 
 def accuracies(now: MarkRecord) -> Tensor:
     """Returns the median accuracies of the mixture and of the CNN."""
-    return torch.stack([middle(now.last("test_accuracy", model)) for model in NAMES])
+    return torch.stack([median_of(now, "test_accuracy", model) for model in NAMES])
 
 
 def more_often(now: MarkRecord) -> Tensor:

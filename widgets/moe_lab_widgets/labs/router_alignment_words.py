@@ -5,10 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, either, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.drawing.mark_words import spread_note
+from moe_lab_widgets.drawing.mark_words import median_of, spread_note
 from moe_lab_widgets.labs.router_alignment_runs import SYNTHETIC, names_of
 
 SHOWN = 0
@@ -28,7 +27,7 @@ def caption(now: MarkRecord) -> Words:
     received = say(
         f"Some expert receives {names[0]} in {{:.0%}} of its samples, {names[1]} in {{:.0%}}", cover[0], cover[1]
     )
-    mixture, cnn = (middle(now.last("test_accuracy", name)) for name in now.names)
+    mixture, cnn = (median_of(now, "test_accuracy", name) for name in now.names)
     right = say("The mixture is right in {:.0%}, the CNN in {:.0%}.", mixture, cnn)
     enough = say("One is enough for a high accuracy: {:.0%}, CNN {:.0%}.", mixture, cnn)
     fails = (now.ended | (now.step >= now.total / 2)) & (cover.nan_to_num(1.0).amin() < COVERED)

@@ -22,7 +22,7 @@ from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.routing_rows import ROWS, STEP_SIZE
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.mark_words import larger, of_three, whole_passes
+from moe_lab_widgets.drawing.mark_words import larger, median_of, of_three, whole_passes
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.engine.goal import Question, Sketch, ends_of
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
@@ -237,11 +237,10 @@ def outcome(now: MarkRecord) -> Iterator[list[Mark]]:
     for name, (style, width) in LOOKS.items():
         steps, accuracy = now.curve("test_accuracy", name)
         curves.append(Curves(steps, middle(accuracy)[:, None], style, name, width))
-    ends = [middle(now.last("test_accuracy", name)) for name in LOOKS]
+    ends = [median_of(now, "test_accuracy", name) for name in LOOKS]
     styles = [style for style, _ in LOOKS.values()]
     yield [*curves, Ends(ends, tuple(map(say, LOOKS)), styles, 0.115, theme.SMALL_SIZE)]
-    shares = [torch.stack([middle(now.last(measure, name)) for measure in MEASURES]) for name in MODELS]
-    numbers = torch.stack(shares)
+    numbers = middle(torch.stack([torch.stack([now.last(measure, name) for measure in MEASURES]) for name in MODELS]))
     yield [Cells(numbers.nan_to_num(), numbers, ("{:.0%}",) * len(MEASURES), size=theme.SMALL_SIZE)]
 
 
@@ -250,7 +249,7 @@ def outcome(now: MarkRecord) -> Iterator[list[Mark]]:
 
 def caption(now: MarkRecord) -> Words:
     kept, lost, dropped, accuracy = (
-        middle(now.last(name)) for name in ("signal_kept", "lost", "dropped", "test_accuracy")
+        median_of(now, name) for name in ("signal_kept", "lost", "dropped", "test_accuracy")
     )
     places, routing = places_of(now.values), now.values["routing"]
     each = either(places > 1, say("With {:.0f} places an expert, ", places), say("With 1 place an expert, "))
@@ -260,10 +259,10 @@ def caption(now: MarkRecord) -> Words:
             "o is kept in {:.0%}, {:.0%} of patches are lost, and {:.0%} of choices find no place", kept, lost, dropped
         )
     if routing == "soft":
-        share = middle(now.last("signal_share"))
+        share = median_of(now, "signal_share")
         found = say("nothing is lost, and o is {:.0%} of what experts receive", share)
     beside = ", ".join(f"{name} {{:.0%}}" for name in BESIDE)
-    others = [middle(now.last("test_accuracy", name)) for name in BESIDE]
+    others = [median_of(now, "test_accuracy", name) for name in BESIDE]
     later = say(f". The accuracy is {{:.0%}} ({beside}).", accuracy, *others)
     return each + found + either(now.first, say("."), later)
 
@@ -290,7 +289,7 @@ SAME = 0.02
 
 def _accuracies(now: MarkRecord) -> tuple[Tensor, Tensor]:
     """Returns the medians of the chosen routing and of expert choice."""
-    return middle(now.last("test_accuracy")), middle(now.last("test_accuracy", BESIDE[0]))
+    return median_of(now, "test_accuracy"), median_of(now, "test_accuracy", BESIDE[0])
 
 
 def more_often(now: MarkRecord) -> Tensor:

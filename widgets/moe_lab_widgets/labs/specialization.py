@@ -28,7 +28,7 @@ from moe_lab.specialization import ClusterRun, ClusterTask, SwitchMoE
 from moe_lab.specialization.activations import ACTIVATIONS
 from moe_lab.specialization.training import ClusterTraining
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.mark_words import larger, spread_note, trial_words
+from moe_lab_widgets.drawing.mark_words import larger, median_of, spread_note, trial_words
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.goal import Question, Sketch, ends_of
@@ -179,7 +179,7 @@ def entropy(now: MarkRecord) -> Iterator[list[Mark]]:
         Curves(*now.curve("dispatch_entropy", name), style, f"{name} experts", width)
         for name, (style, width) in zip(now.names, STYLES, strict=True)
     ]
-    ends = [middle(now.last("dispatch_entropy", name)) for name in now.names]
+    ends = [median_of(now, "dispatch_entropy", name) for name in now.names]
     words = [say(f"{name}\n{{:.2f}}", without_sign(end)) for name, end in zip(now.names, ends, strict=True)]
     yield [*curves[::-1], Ends(ends, words, [style for style, _ in STYLES])]
 
@@ -277,8 +277,8 @@ def _said_later(now: MarkRecord, words: Words) -> Words:
 
 def _compared(now: MarkRecord) -> Words:
     """Returns a sentence on both models' median entropies and accuracies."""
-    entropies = torch.stack([middle(now.last("dispatch_entropy", name)) for name in now.names])
-    accuracies = torch.stack([middle(now.last("test_accuracy", name)) for name in now.names])
+    entropies = torch.stack([median_of(now, "dispatch_entropy", name) for name in now.names])
+    accuracies = torch.stack([median_of(now, "test_accuracy", name) for name in now.names])
     parts = ", ".join(f"{{:.2f}} with {name} experts" for name in now.names)
     least, apart = accuracies.min(), entropies.max() - entropies.min()
     hidden = (least >= GOOD) & (entropies.min() <= LOW) & (apart >= APART)
@@ -305,7 +305,7 @@ def _failure(now: MarkRecord, clusters: Tensor, experts: Tensor) -> Words:
 def _by_kind(now: MarkRecord, measure: str) -> tuple[Tensor, Tensor]:
     """Returns the medians of a measure, of the nonlinear experts and of the linear ones."""
     bent = next(name for name in now.names if name != "linear")
-    return middle(now.last(measure, bent)), middle(now.last(measure, "linear"))
+    return median_of(now, measure, bent), median_of(now, measure, "linear")
 
 
 def _entropies(now: MarkRecord) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import marshal
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -205,7 +205,7 @@ def _once(programs: dict[str, list[Operation]], document: Document, shared: set[
       shared: runs on whose beginning others may rely.
     """
     writers = Counter(buffer for some in programs.values() for one in some for buffer in one.written)
-    of_begin: dict[str, Operation] = {}
+    of_begin: dict[bytes, Operation] = {}
     instead: dict[int, int] = {}
 
     def move(places: Iterable[Place]) -> None:
@@ -227,7 +227,7 @@ def _once(programs: dict[str, list[Operation]], document: Document, shared: set[
                 twice = bool(read) and kind_of(name) == "begin"
                 twice = twice and _are_written_once(one.written, writers, read, writers)
             if twice:
-                key = json.dumps(one.told[:3])
+                key = marshal.dumps(one.told[:3], 2)  # of the same nests the same bytes, sooner than JSON
                 before = known.setdefault(key, one) if picture or rest_of(name) in shared else known.get(key, one)
                 if before is not one:
                     pairs = zip(one.results, before.results, strict=True)
