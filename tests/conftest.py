@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,13 @@ from typing import Any
 import pytest
 
 from tests.helpers.chromium import CHROMIUM_FLAGS, chromium
+
+
+def pytest_collection_finish() -> None:
+    """Leaves what is imported by now out of Python's searches for cycles, which would go through it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(autouse=True, scope="session")

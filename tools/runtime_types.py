@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -40,14 +41,20 @@ def new_test() -> None:
 def check_first_calls() -> None:
     """Makes the decorator that jaxtyping's hook gives to functions check only the first calls in each test.
 
-    It must be called before the modules to be checked are imported.
+    It must be called before the modules to be checked are imported. A function within a function is not checked: it
+    is made anew, and would be decorated anew, at each call of the outer one.
     """
     whole = jaxtyping.jaxtyped
 
     def decorator(*, typechecker: Any) -> Callable[[Any], Any]:
         def decorate(made: Any) -> Any:
-            found = whole(made, typechecker=typechecker)
-            return sparing(made, found) if inspect.isfunction(made) else found
+            if inspect.isfunction(made):
+                nested = "<locals>" in made.__qualname__
+                return made if nested else sparing(made, whole(made, typechecker=typechecker))
+            if not dataclasses.is_dataclass(made):
+                return whole(made, typechecker=typechecker)
+            made.__init__ = sparing(made.__init__, whole(made.__init__, typechecker=typechecker))
+            return made
 
         return decorate
 

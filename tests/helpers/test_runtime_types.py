@@ -8,6 +8,7 @@ import pytest
 from beartype.roar import BeartypeCallHintViolation
 
 from moe_lab.core import trials
+from moe_lab.drawing import marks
 from tools import runtime_types
 
 
@@ -32,3 +33,8 @@ def test_a_wrong_type_fails():
 
 def test_a_numpy_number_is_a_number():
     assert trials.stream(np.int64(3), 0, "labels").random() == trials.stream(3, 0, "labels").random()
+
+
+def test_attributes_of_a_wrong_type_fail():
+    with pytest.raises(jaxtyping.TypeCheckError):
+        marks.Writing(0.0, 0.0, words="words of no form")
