@@ -14,6 +14,7 @@ from torch import nn
 
 from moe_lab_hub import experts_of, plan_checkpoint, prune_checkpoint, prune_experts
 from moe_lab_hub.families import family_of
+from tests.helpers.effort import one_in
 from tests.hub.cases import CASES, EXPERTS, auto, inputs, logits, tiny
 
 EXTRA = "mtp.layers.0."
@@ -38,7 +39,7 @@ def saved(folder: Path, name: str, seed: int, extra: bool) -> None:
     save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(3, CASES, 0))
 def test_a_block_that_only_the_base_has_does_not_count(name, tmp_path):
     """As where transformers saved the fine-tuned model: it leaves out the block that predicts further tokens."""
     saved(tmp_path / "after", name, 0, extra=False)
@@ -48,7 +49,7 @@ def test_a_block_that_only_the_base_has_does_not_count(name, tmp_path):
     assert plan.kept == wanted.kept and plan.notes == ()
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(3, CASES, 1))
 def test_a_block_without_a_partner_is_scored_by_what_needs_none(name, tmp_path):
     saved(tmp_path / "after", name, 0, extra=True)
     saved(tmp_path / "base", name, 1, extra=False)
@@ -118,7 +119,7 @@ def of_expert(model: nn.Module, block: str, expert: int) -> list[torch.Tensor]:
     return found
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(3, CASES, 2))
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
 def test_an_expert_may_be_zero_in_any_layer(name, kind):
     """As after an earlier pruning: it has no effect on any token, which is no mistake of the model."""
@@ -131,7 +132,7 @@ def test_an_expert_may_be_zero_in_any_layer(name, kind):
             assert len(pruned.kept[block]) == EXPERTS / 2
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_in(3, CASES, 0))
 @pytest.mark.parametrize("value", [torch.nan, torch.inf, -torch.inf])
 def test_what_is_not_finite_is_named_first(name, value, tmp_path):
     """In memory and on disk, in any layer and whatever the criterion reads."""
