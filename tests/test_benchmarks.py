@@ -15,7 +15,7 @@ from benchmarks import __main__ as command
 from benchmarks import link
 from benchmarks.__main__ import TOPICS
 from benchmarks.measure import Result
-from tests.helpers.effort import only_thorough
+from tests.helpers.effort import one_in, only_thorough
 
 BROWSER = ("browser", "link")
 UNIX = ("hub", "live", "phase_map", "recovery")
@@ -24,9 +24,10 @@ TIME = re.compile(r"(?<!')\b(s|ms|us|second)\b")
 """In the unit of a figure that depends on the machine alone."""
 IN_BROWSER = [pytest.mark.browser, only_thorough("a minute each, for what tests/browser does too")]
 MARKS = {topic: [pytest.mark.slow, *(IN_BROWSER if topic in BROWSER else [])] for topic in TOPICS}
+ON_CPUS = [topic for topic in TOPICS if topic != "gpu"]
 
 
-@pytest.mark.parametrize("topic", [pytest.param(topic, marks=MARKS[topic]) for topic in TOPICS if topic != "gpu"])
+@pytest.mark.parametrize("topic", [pytest.param(topic, marks=MARKS[topic]) for topic in one_in(2, ON_CPUS, first=1)])
 def test_a_topic_measures_all_of_its_figures(topic):
     """That of a GPU has tests of its own, in test_gpu_benchmark.py."""
     if topic in BROWSER and not (shutil.which("chromium") or shutil.which("chromium-browser")):

@@ -145,6 +145,8 @@ def test_a_goal_is_sought_with_sliders_seen_by_the_page_and_asked_about(show: Op
     page.get_by_role("button", name=goal.why.right, exact=True).click()
     assert words(page, "sought").endswith(goal.seen) and words(page, "goals").startswith("goals 1 of ")
     assert page.locator("#menu option:checked").text_content() == f"✓ {goal.asks}"
+    page.reload()
+    expect(page.locator("#goals")).to_contain_text("goals 1 of ")  # the browser keeps it
 
 
 def test_an_exported_page_begins_with_the_labs_values(browser: object, tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ class Saving(Declared):
 
         Args:
           live: whether the page trains in the browser, beginning with these values, and has sliders. Recording the Lab
-            can take two minutes, the first time. Such a page asks the question of the Lab anyway.
+            can take a minute, the first time. Such a page asks the question of the Lab anyway.
           ask: whether the page opens at the start of the run, with the question of the Lab.
 
         Raises:

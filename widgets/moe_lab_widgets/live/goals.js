@@ -2,6 +2,7 @@
  * As `moe_lab_widgets.engine.asker` does. */
 
 import { element, find } from "./controls.js";
+import { keepReached, reachedBefore } from "./kept.js";
 import { filled } from "./plain.js";
 import { written } from "./written.js";
 
@@ -10,15 +11,17 @@ import { written } from "./written.js";
 /** What a picture tells of a goal. @typedef {{ reached: number, so_far: any }} Told */
 
 export class Asker {
-  /** @param {{ goals: Goal[], words: Record<string, string>, knobs: { name: string, title: string }[] }} lab */
+  /** @param {{ name: string, goals: Goal[], words: Record<string, string>, knobs: { name: string, title: string }[] }}
+   *   lab */
   constructor(lab) {
     this.lab = lab;
     /** Of the goal that is sought, or -1. */
     this.number = -1;
     /** Whether a run has reached it. */
     this.reached = false;
+    const names = new Set(lab.goals.map(({ name }) => name));
     /** @type {Set<string>} the names of goals that are reached and answered */
-    this.done = new Set();
+    this.done = new Set([...reachedBefore(lab.name)].filter((name) => names.has(name)));
     this.choose(-1);
   }
 
@@ -61,7 +64,7 @@ export class Asker {
       const button = element("button", { type: "button", textContent: words, disabled: refused.has(words) });
       button.addEventListener("click", () => {
         if (!right) return this.ask(`${lab.words.NOT_SO} ${said}`, refused.add(words));
-        this.done.add(goal.name);
+        keepReached(lab.name, this.done.add(goal.name));
         this.say(`${lab.words.RIGHT} ${said} ${goal.seen}`);
         this.count();
       });

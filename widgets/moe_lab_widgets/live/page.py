@@ -20,8 +20,8 @@ HERE = Path(__file__).parent
 
 
 def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = None) -> str:
-    """Returns the page of a Lab as one HTML file. Recording a Lab takes up to two minutes, once for
-    a version of the library: it is kept in the cache.
+    """Returns the page of a Lab as one HTML file. Recording a Lab takes up to a minute, once for a
+    version of the library: it is kept in the cache.
 
     Args:
       lab: its name.
