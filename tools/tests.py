@@ -1,10 +1,10 @@
-"""`python -m tools.tests [--fast] [pytest options]`: runs all tests in seven calls of pytest, some of them at once.
+"""`python -m tools.tests [--fast] [pytest options]`: runs all tests in eight calls of pytest, some of them at once.
 
 With --fast, what can be told within three minutes: the contract of trainings, the room of patches, gradients, and what
 Labs and the playground stand on; no browser, no notebook, nothing slow.
 
 As many run as there are cores, and one more, as browsers and kernels wait for one another. What takes longest begins
-first, and what runs on several processes begins while others do: at the end it would wait alone. Array shapes are
+first, so that all end at about the same time, and what runs on several processes begins while others do. Array shapes are
 checked in the rooms' tests alone. The browsers' output is shown as it comes, that of another call when it has ended.
 Every process computes on one thread: threads of several wait for one another by turning in circles, which took three
 times the work. Compiled modules are kept whatever the shell says: without them every process compiles torch and pandas
@@ -25,8 +25,9 @@ ROOT = Path(__file__).resolve().parent.parent
 OF_PAGES = ("live_pages", "playground", "playground_firefox", "playground_map", "without_kernel")
 """The browsers' tests of recorded Labs, which come last: by then others have recorded what they would wait for."""
 NOTEBOOKS = ("notebooks", "tests/notebooks")
-CONTRACTS = ("tests/widgets/contract", "tests/trainings", "tests/figures")
-LABS = ("tests/widgets", f"--ignore={CONTRACTS[0]}")
+CONTRACT = ("tests/widgets/contract",)
+LABS = ("tests/widgets", f"--ignore={CONTRACT[0]}")
+FIGURES = ("tests/trainings", "tests/figures")
 PROCESSES = ("tests/papers", "tests/test_benchmarks.py", "tests/course/test_demo.py", "tests/core/test_sweep.py")
 """Tests that start processes of their own."""
 HOUSE = ("tests/core", "tests/drawing", "tests/course")
@@ -49,14 +50,14 @@ _SPARING = {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
 def commands(options: Sequence[str]) -> list[list[str]]:
     """The calls of pytest in the order in which they begin."""
     pytest = [sys.executable, "-m", "pytest", *options]
-    apart = (_of_browsers(), NOTEBOOKS, CONTRACTS, LABS, PROCESSES)
+    apart = (_of_browsers(), NOTEBOOKS, CONTRACT, LABS, PROCESSES, FIGURES)
     taken = {place for places in apart for place in places}
     whole = [place for place in _places("test_*.py") if place not in taken]
     house = [*whole, *HOUSE, *(f"--ignore={place}" for place in PROCESSES if place.startswith(HOUSE))]
     taken |= {*HOUSE, "tests/browser"}
     rooms = [place for place in _places("*/") if place not in taken and any((ROOT / place).rglob("test_*.py"))]
-    browsers, notebooks, contracts, labs, processes = ([*pytest, _UNCHECKED, *places] for places in apart)
-    return [browsers, notebooks, processes, [*pytest, *rooms], labs, [*pytest, _UNCHECKED, *house], contracts]
+    browsers, notebooks, contract, labs, processes, figures = ([*pytest, _UNCHECKED, *places] for places in apart)
+    return [browsers, notebooks, processes, [*pytest, *rooms], labs, [*pytest, _UNCHECKED, *house], contract, figures]
 
 
 def fast_commands(options: Sequence[str]) -> list[list[str]]:
