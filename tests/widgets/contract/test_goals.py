@@ -71,7 +71,7 @@ def last(lab: Lab) -> MarkRecord:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize(("kind", "number"), [*goals_of(BENCHES), *one_in(4, goals_of(KINDS))], ids=named)
+@pytest.mark.parametrize(("kind", "number"), [*goals_of(BENCHES), *one_in(6, goals_of(KINDS))], ids=named)
 def test_a_goal_is_refused_at_its_start_reached_by_its_solution_and_its_reason_is_so(
     opened: Any, kind: Any, number: int, seed: int
 ) -> None:
@@ -109,6 +109,15 @@ def test_goals_are_worded_for_a_line_and_differ_from_their_solution(kind: Any) -
         assert max(len(f"{one} {goal.seen}") for one in goal.why.answers.values()) <= 320
     if kind.declaration.page is not None:
         assert len(goals_in_page(kind)) >= 2, "a page asks, too"
+
+
+def test_goals_can_say_of_every_record_how_far_it_is(case: Case, make: Make) -> None:
+    lab = make()
+    assert lab.wait(WAIT) == "ended"
+    for record in lab.records:
+        now = MarkRecord(lab.seen(record))
+        for goal in case.kind.declaration.goals:
+            assert written(goal.so_far(now)) and bool(goal.reached(now)) in (True, False), record.step
 
 
 def test_a_question_holds_the_lab_until_it_is_answered_and_the_end_judges_the_answer(case: Case, make: Make) -> None:

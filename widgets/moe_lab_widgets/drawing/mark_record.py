@@ -105,11 +105,14 @@ class MarkRecord:
         return torch.as_tensor(np.asarray(steps, dtype=float)), torch.as_tensor(np.asarray(values, dtype=float))
 
     def last(self, measure: str, name: str | None = None) -> Tensor:
-        """Returns what was measured last, (trial, ...)."""
-        part = self._now.of(name)
-        if part is None:
-            return torch.full(np.shape(self._now[measure]), torch.nan, dtype=torch.float64)
-        return torch.as_tensor(np.asarray(self._now[measure] if name is None else part[measure], dtype=float))
+        """Returns what was measured last, (trial, ...); NaN before the run has recorded it.
+
+        Raises:
+          UnmeasuredError: no run has recorded it.
+        """
+        if not self._now.has(measure):
+            self._now[measure]  # which says what there is
+        return torch.as_tensor(self._now.last(measure, name))
 
     def pale(self, share: Callable[[MarkRecord], Tensor], columns: str) -> Tensor:
         """Returns the shares (rows, columns) of the map before, as far as it came, and then those of the one before it.

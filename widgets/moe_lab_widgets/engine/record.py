@@ -43,6 +43,10 @@ class Record:
     def __getitem__(self, measure: str) -> Any:
         return value_of(self.of(), measure)
 
+    def has(self, measure: str) -> bool:
+        """Whether a run has recorded a measure."""
+        return any(has(shot, measure) for shots in self.shots.values() for shot in shots)
+
     def of(self, name: str | None = None) -> Any:
         """Returns the latest record of a run, of the first where none is named; None before it has begun."""
         shots = self.shots.get(self.names[0] if name is None else name, ())
@@ -55,21 +59,24 @@ class Record:
         """
         shots = [shot for shot in self.shots.get(self.names[0] if name is None else name, ()) if has(shot, measure)]
         if not shots:
-            first = self.of()
-            if isinstance(first, Mapping):
-                value_of(first, measure)  # which says what there is
-            shape = np.shape(value_of(first, measure)) if has(first, measure) else (self.trials,)
-            return np.zeros(0, dtype=np.int64), np.zeros((0, *shape))
+            return np.zeros(0, dtype=np.int64), np.zeros((0, *self._shape(measure)))
         steps = [step_of(shot, place) for place, shot in enumerate(shots)]
         if steps[-1] < self.step and _ended(shots[-1]):
             steps, shots = [*steps, self.step], [*shots, shots[-1]]
         return np.array(steps), np.array([value_of(shot, measure) for shot in shots], dtype=float)
 
     def last(self, measure: str, name: str | None = None) -> NDArray[np.float64]:
-        """Returns the latest values (trial,) of a measure, NaN before the run has recorded it."""
+        """Returns the latest values (trial, ...) of a measure, NaN before the run has recorded it."""
         shots = self.shots.get(self.names[0] if name is None else name, ())
         shot = next((shot for shot in reversed(shots) if has(shot, measure)), None)
-        return np.full(self.trials, np.nan) if shot is None else np.asarray(value_of(shot, measure), dtype=float)
+        return np.full(self._shape(measure), np.nan) if shot is None else np.asarray(value_of(shot, measure), float)
+
+    def _shape(self, measure: str) -> tuple[int, ...]:
+        """Returns the shape of a measure that a run has not recorded: that of the first run, or a number per trial."""
+        first = self.of()
+        if isinstance(first, Mapping):
+            value_of(first, measure)  # which says what there is
+        return np.shape(value_of(first, measure)) if has(first, measure) else (self.trials,)
 
     def seen_with(self, view: Mapping[str, Any]) -> Record:
         """Returns the same record, seen with other values of view-only knobs."""
