@@ -53,7 +53,8 @@ def check_first_calls() -> None:
                 return made if nested else sparing(made, whole(made, typechecker=typechecker))
             if not dataclasses.is_dataclass(made):
                 return whole(made, typechecker=typechecker)
-            made.__init__ = sparing(made.__init__, whole(made.__init__, typechecker=typechecker))
+            begin = whole(made.__init__, typechecker=typechecker)  # type: ignore[misc]
+            made.__init__ = sparing(made.__init__, begin)  # type: ignore[misc, method-assign]
             return made
 
         return decorate

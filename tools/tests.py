@@ -4,11 +4,11 @@ With --fast, what can be told within three minutes: the contract of trainings, t
 Labs and the playground stand on; no browser, no notebook, nothing slow.
 
 As many run as there are cores, and one more, as browsers and kernels wait for one another. What takes longest begins
-first, so that all end at about the same time, and what runs on several processes begins while others do. Array shapes are
-checked in the rooms' tests alone. The browsers' output is shown as it comes, that of another call when it has ended.
-Every process computes on one thread: threads of several wait for one another by turning in circles, which took three
-times the work. Compiled modules are kept whatever the shell says: without them every process compiles torch and pandas
-anew, 4 seconds.
+first, so that all end at about the same time, and what runs on several processes begins while others do. Array shapes
+are checked in the rooms' tests alone. The browsers' output is shown as it comes, that of another call when it has
+ended. Every process computes on one thread: threads of several wait for one another by turning in circles, which took
+three times the work. Compiled modules are kept whatever the shell says: without them every process compiles torch and
+pandas anew, 4 seconds.
 """
 
 from __future__ import annotations
