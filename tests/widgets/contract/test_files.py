@@ -13,11 +13,10 @@ import pytest
 import xarray as xr
 from PIL import Image
 
-from tests.widgets.cases import Case, one_case_in
+from tests.widgets.cases import Case
 from tests.widgets.labs import pixels
 
 
-@one_case_in(3, 1)
 def test_saved_files_hold_the_numbers_and_the_picture_of_the_lab(case: Case, ended: Any, tmp_path: Path) -> None:
     with xr.open_dataset(ended.save_data(tmp_path / "run")) as data:
         case.check_data(data, ended)

@@ -233,20 +233,26 @@ def data(now: Record) -> xarray.Dataset:
     shots = {shot.step: shot for shot in now.shots[ONLY] if shot.coords}
     if not shots:
         raise InputError("there is nothing to save yet: the branches are still being pre-trained")
-    dataset, last = collect(shots.values()), now.of()
-    own = [*AFTER_PRUNING, "tuned_accuracy"]
+    dataset, last = collect(map(_untuned, shots.values())), now.of()
     if not np.isfinite(last["undefined"]).any():
-        return dataset.drop_vars(own, errors="ignore")
+        return dataset.drop_vars(AFTER_PRUNING, errors="ignore")
     found = last["tuned_accuracy"]
     steps = CHUNK * np.arange(1, found.shape[1] + 1)
     axes = ("trial", "tuning_steps", "criterion", "rho")
     kept = kept_by_count(torch.as_tensor(last["rank"])).numpy()
-    dataset = dataset.drop_vars("tuned_accuracy").assign({name: dataset[name].isel(step=-1) for name in AFTER_PRUNING})
+    dataset = dataset.assign({name: dataset[name].isel(step=-1) for name in AFTER_PRUNING})
     dataset = dataset.assign(
         tuned_accuracy=(axes, found, _about(TUNED.meaning)),
         kept=(("trial", "criterion", "rho", "expert"), kept, _about("whether the expert stays")),
     )
     return dataset.assign_coords(tuning_steps=steps).assign_attrs(code=code(now.values))
+
+
+def _untuned(shot: Snapshot) -> Snapshot:
+    """Returns a Snapshot without the accuracies after fine-tuning, of which each further chunk adds one."""
+    values = {name: value for name, value in shot.values.items() if name != "tuned_accuracy"}
+    measures = {name: measure for name, measure in shot.measures.items() if name != "tuned_accuracy"}
+    return dataclasses.replace(shot, values=values, measures=measures)
 
 
 def _about(meaning: str) -> dict[str, str]:
