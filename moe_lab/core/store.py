@@ -159,12 +159,18 @@ def _source(item: Any) -> str:
         return "unknown"  # typed at a prompt or compiled: its name must do
 
 
+class Scratch:
+    """What a run works with, and its results do not depend on: another one finds the same kept results."""
+
+
 def _plain(value: Any) -> Any:
     """Converts a value to what JSON can hold, the same for equal values.
 
     Raises:
       ValueError: the value cannot be converted.
     """
+    if isinstance(value, Scratch):
+        return None
     if isinstance(value, Config):
         kind = type(value)
         own = [] if kind.__module__.startswith("moe_lab.") else [_source(kind)]  # a model of one's own may be edited

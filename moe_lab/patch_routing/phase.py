@@ -20,6 +20,7 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.devices import device_label
 from moe_lab.core.grid import Point, points_of
 from moe_lab.core.snapshots import Measure
+from moe_lab.core.store import Scratch
 from moe_lab.core.sweep import sweep
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.data import PatchSamples, joined
@@ -145,7 +146,7 @@ def grid_of(
     }
 
 
-class Drawn:
+class Drawn(Scratch):
     """The samples of each trial, drawn when they are first needed.
 
     Args:

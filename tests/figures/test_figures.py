@@ -74,6 +74,18 @@ def test_the_call_in_its_attrs_makes_it_again(case: Case) -> None:
     alike(eval(data.attrs["call"], {**NAMES, case.make.__name__: case.make}), data, case)
 
 
+@each(CASES)
+def test_what_is_kept_in_a_store_is_found_again_by_whoever_takes_one(case: Case, tmp_path: Path) -> None:
+    try:
+        first = case.again(store=tmp_path)
+    except (ValueError, TypeError) as refused:
+        assert "store" in str(refused)
+    else:
+        kept = sorted(tmp_path.iterdir())
+        alike(case.again(store=tmp_path), first, case)
+        assert kept and sorted(tmp_path.iterdir()) == kept
+
+
 @each({name: case for name, case in CASES.items() if case.seeded})
 def test_another_seed_is_another_result(case: Case) -> None:
     other = case.again(seed=8)
