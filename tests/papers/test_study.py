@@ -51,7 +51,7 @@ def test_a_killed_worker_loses_no_finished_cell_and_changes_none(mnist: Path, tm
                 time.sleep(0.02)
             os.kill(victim, signal.SIGKILL)
 
-        killer = threading.Thread(target=kill_in_the_middle)
+        killer = threading.Thread(target=kill_in_the_middle, daemon=True)  # or a failure would wait for it
         killer.start()
         with on_cluster(cluster.scheduler_address), warnings.catch_warnings():
             warnings.simplefilter("ignore")
