@@ -62,7 +62,7 @@ def test_a_killed_worker_changes_no_result_and_loses_nothing_finished(
             time.sleep(0.02)
         os.kill(victim, signal.SIGKILL)
 
-    killer = threading.Thread(target=kill_in_the_middle)
+    killer = threading.Thread(target=kill_in_the_middle, daemon=True)  # or a failure would wait for it
     killer.start()
     together = command.run(out=tmp_path / "shared", cluster=cluster.scheduler_address, device="cpu")  # type: ignore[attr-defined]
     killer.join(timeout=60)
