@@ -158,7 +158,8 @@ def _graph_of(call: Callable[[], object], side: Any) -> Callable[[], None]:
         # The stream is this device's: the one that torch keeps for captures belongs to the first device in use.
         here = torch.cuda.stream(torch.cuda.current_stream(side.device))
         capture = torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local")
-        with _without_collection(), here, capture:
+        # Another graph in Python's garbage, destroyed in the middle of a capture, would end that.
+        with without_collection(), here, capture:
             call()
     except BaseException:
         _end_allocation(side.device, pool)
@@ -194,8 +195,8 @@ _CAPTURES: dict[str, Callable[[Callable[[], object], torch.device], Callable[[],
 
 
 @contextmanager
-def _without_collection() -> Iterator[None]:
-    """Keeps Python's garbage for later: another graph in it, destroyed in the middle of a capture, would end that."""
+def without_collection() -> Iterator[None]:
+    """Keeps Python's garbage for later."""
     collecting = gc.isenabled()
     gc.disable()
     try:

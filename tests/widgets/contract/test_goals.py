@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import moe_lab_widgets
 from moe_lab.drawing.words import say, written
@@ -117,7 +118,7 @@ def test_goals_can_say_of_every_record_how_far_it_is(case: Case, make: Make) -> 
     for record in lab.records:
         now = MarkRecord(lab.seen(record))
         for goal in case.kind.declaration.goals:
-            assert written(goal.so_far(now)) and bool(goal.reached(now)) in (True, False), record.step
+            assert written(goal.so_far(now)) and goal.reached(now).dtype == torch.bool, record.step
 
 
 def test_a_question_holds_the_lab_until_it_is_answered_and_the_end_judges_the_answer(case: Case, make: Make) -> None:

@@ -25,11 +25,12 @@ def once(function: Callable[Concatenate[Any, About], Result]) -> Callable[Concat
     """Returns a function of a record, and of names in it, that computes each result once for each record."""
 
     @wraps(function)
-    def known(now: Any, *about: About.args, **no: About.kwargs) -> Result:
+    def known(now: Any, *about: About.args, **named: About.kwargs) -> Result:
         results: dict[Any, Any] = now.results
-        if (function, about) not in results:
-            results[function, about] = function(now, *about, **no)
-        return results[function, about]  # type: ignore[no-any-return]
+        key = function, about, tuple(named.items())
+        if key not in results:
+            results[key] = function(now, *about, **named)
+        return results[key]  # type: ignore[no-any-return]
 
     return known
 

@@ -201,7 +201,6 @@ def medians(now: MarkRecord, name: str) -> Tensor:
     return middle(torch.stack(measures))
 
 
-@once
 def worth(now: MarkRecord, name: str) -> Tensor:
     """Returns (trial,) the number of equally loaded experts whose load has the same entropy."""
     return now.last("load_entropy", name).exp()

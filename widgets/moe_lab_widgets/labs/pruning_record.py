@@ -250,9 +250,8 @@ def data(now: Record) -> xarray.Dataset:
 
 def _untuned(shot: Snapshot) -> Snapshot:
     """Returns a Snapshot without the accuracies after fine-tuning, of which each further chunk adds one."""
-    values = {name: value for name, value in shot.values.items() if name != "tuned_accuracy"}
     measures = {name: measure for name, measure in shot.measures.items() if name != "tuned_accuracy"}
-    return dataclasses.replace(shot, values=values, measures=measures)
+    return dataclasses.replace(shot, measures=measures)
 
 
 def _about(meaning: str) -> dict[str, str]:

@@ -7,13 +7,13 @@ from functools import cache
 from typing import Any
 
 from moe_lab.core.errors import InputError
+from moe_lab.core.graphs import without_collection
 from moe_lab.registry import PAGES
 from moe_lab_widgets.engine.board import SEED_TIP
 from moe_lab_widgets.engine.declaration import MOST_NAMED
 from moe_lab_widgets.engine.goal import Question
 from moe_lab_widgets.live.cache import cached
 from moe_lab_widgets.live.declare import Fills, LivePage
-from moe_lab_widgets.live.operations import uncollected
 from moe_lab_widgets.live.pictures import goals_in_page, recorded_map
 from moe_lab_widgets.live.recording import recorded, recorded_training
 from moe_lab_widgets.live.template import Fitted, Packer, in_json, template
@@ -42,7 +42,7 @@ def document(kind: Any) -> str:
     return made() if own else cached(kind.__name__, made)
 
 
-@uncollected()
+@without_collection()
 def document_of(
     page: LivePage, whens: Sequence[Mapping[str, Any]], recordings: Sequence[Any], about: Mapping[str, Any]
 ) -> str:
@@ -75,7 +75,7 @@ def page_of(kind: Any) -> LivePage:
     return page
 
 
-@uncollected()
+@without_collection()  # it would go through all that was recorded, again and again, and find nothing
 def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Records a Lab for some of its variants, those together in which the same knobs may move.
 

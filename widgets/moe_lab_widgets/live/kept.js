@@ -6,7 +6,7 @@ const PLACE = "moe_lab goals";
 /** The goals that are kept, by the name of their Lab. @returns {Record<string, string[]>} */
 function kept() {
   try {
-    return JSON.parse(localStorage.getItem(PLACE) ?? "{}");
+    return { ...JSON.parse(localStorage.getItem(PLACE) ?? "{}") };
   } catch {
     return {}; // a browser that keeps nothing for this page: it begins anew at each visit
   }

@@ -8,7 +8,6 @@ is recorded would be decided for ever.
 
 from __future__ import annotations
 
-import gc
 import math
 import re
 import traceback
@@ -198,18 +197,6 @@ class OperationRecorder(TorchDispatchMode):
         if isinstance(value, float):
             return number_in_json(value)
         raise NotRecordedError(f"an argument of an operation is {value!r}{_where()}")
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Puts off the search for cycles: it goes through all that was recorded, again and again, and finds none."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @cache
