@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from moe_lab.core.config import require
@@ -41,43 +41,59 @@ class State(NamedTuple):
     gates: Float[Tensor, "T k d"]
 
 
+class Pairs(NamedTuple):
+    """The pairs a <= b of some things, in an order, without a loop over them: the same operations for any number.
+
+    Attributes:
+      first, second: (P,) a and b of each pair, P = n (n + 1) / 2.
+      place: (n, n) the number of the pair of any two.
+    """
+
+    first: Int[Tensor, " P"]
+    second: Int[Tensor, " P"]
+    place: Int[Tensor, "n n"]
+
+    @classmethod
+    def of(cls, things: int, device: torch.device) -> Pairs:
+        each = torch.arange(things, device=device)
+        begins = (things - each).cumsum(0) - (things - each)  # the place of (a, a)
+        number = torch.arange(things * (things + 1) // 2, device=device)
+        first = (number[:, None] >= begins).sum(1) - 1
+        low, high = torch.minimum(each[:, None], each), torch.maximum(each[:, None], each)
+        return cls(first, number - begins[first] + first, begins[low] + high - low)
+
+
 @dataclass(frozen=True)
 class Moments:
     """The data, with products of the inputs that every iteration uses.
 
     Attributes:
       x: (T, N, d); y: (T, N).
-      pairs: (T, N, P) x_a x_b for a <= b, P = d (d + 1) / 2; None if they would take too much memory.
+      products: (T, N, P) x_a x_b of the pairs; None if they would take too much memory.
+      pairs: the pairs a <= b of d.
     """
 
     x: Float[Tensor, "T N d"]
     y: Float[Tensor, "T N"]
-    pairs: Float[Tensor, "T N P"] | None
+    products: Float[Tensor, "T N P"] | None
+    pairs: Pairs
 
     @classmethod
     def of(cls, x: Float[Tensor, "T N d"], y: Float[Tensor, "T N"]) -> Moments:
         trials, samples, d = x.shape
-        pair_count = d * (d + 1) // 2
-        if trials * samples * pair_count > MOST_PAIRS:
-            return cls(x, y, None)
-        pairs, columns, begin = x.new_empty(trials, pair_count, samples), x.mT.contiguous(), 0
-        for a in range(d):  # in place, samples contiguous: a gather of rows and columns takes 4 times as long
-            torch.mul(columns[:, a:], columns[:, a, None], out=pairs[:, begin : begin + d - a])
-            begin += d - a
-        return cls(x, y, pairs.mT)
+        pairs = Pairs.of(d, x.device)
+        if trials * samples * len(pairs.first) > MOST_PAIRS:
+            return cls(x, y, None, pairs)
+        columns = x.mT.contiguous()  # samples contiguous: a gather of numbers takes 4 times as long
+        products = columns.index_select(1, pairs.first) * columns.index_select(1, pairs.second)
+        return cls(x, y, products.mT, pairs)
 
     def gram(self, weights: Float[Tensor, "T m N"]) -> Float[Tensor, "T m d d"]:
-        """Computes sum_n weights_m(n) x_n x_n^T for all m: in one product, or one by one if pairs is None."""
-        d = self.x.shape[2]
-        if self.pairs is None:
+        """Computes sum_n weights_m(n) x_n x_n^T for all m: in one product, or one by one if products is None."""
+        if self.products is None:
             each = [(self.x * weights[:, m, :, None]).mT @ self.x for m in range(weights.shape[1])]
             return torch.stack(each, dim=1)
-        rows, columns = torch.triu_indices(d, d, device=weights.device)
-        upper = weights @ self.pairs
-        full = upper.new_empty(*upper.shape[:2], d, d)
-        full[..., rows, columns] = upper
-        full[..., columns, rows] = upper
-        return full
+        return (weights @ self.products)[..., self.pairs.place]
 
 
 def posterior(
@@ -98,32 +114,22 @@ def gate_newton(
 ) -> Float[Tensor, "T k d"]:
     """Takes Newton steps on eq. 8, halved until they do not lower it."""
     trials, k, d = gates.shape
-    rows, columns = torch.triu_indices(k - 1, k - 1, device=gates.device)
+    pairs = Pairs.of(k - 1, gates.device)
     for _ in range(steps):
-        scores = gates @ moments.x.mT
-        prior = scores.softmax(1)
+        prior = (gates @ moments.x.mT).softmax(1)
         slope = ((responsibilities - prior)[:, :-1] @ moments.x).flatten(1)
-        blocks = moments.gram(_curvature(prior))
-        hessian = blocks.new_empty(trials, k - 1, d, k - 1, d)
-        hessian[:, rows, :, columns] = blocks.movedim(1, 0)
-        hessian[:, columns, :, rows] = blocks.movedim(1, 0)
-        hessian = hessian.reshape(trials, (k - 1) * d, (k - 1) * d)
+        blocks = moments.gram(_curvature(prior, pairs))[:, pairs.place]  # (T, k - 1, k - 1, d, d)
+        hessian = blocks.transpose(2, 3).reshape(trials, (k - 1) * d, (k - 1) * d)
         move = solved(ridged(hessian), slope).view(trials, k - 1, d)
         move = torch.cat((move, move.new_zeros(trials, 1, d)), dim=1)
         gates = _ascended(gates, move, responsibilities, moments.x)
     return gates
 
 
-def _curvature(prior: Float[Tensor, "T k N"]) -> Float[Tensor, "T m N"]:
-    """Computes p_i (1{i = j} - p_j) for i <= j < k, the derivatives of a softmax, without copying the pairs."""
-    trials, k, samples = prior.shape
-    weights, at = prior.new_empty(trials, (k - 1) * k // 2, samples), 0
-    for i in range(k - 1):
-        part = weights[:, at : at + k - 1 - i]
-        part.copy_(prior[:, i : k - 1]).mul_(-prior[:, i : i + 1])
-        part[:, 0] += prior[:, i]
-        at += k - 1 - i
-    return weights
+def _curvature(prior: Float[Tensor, "T k N"], pairs: Pairs) -> Float[Tensor, "T P N"]:
+    """Computes p_i (1{i = j} - p_j) for the pairs i <= j < k, the derivatives of a softmax."""
+    same = (pairs.first == pairs.second)[:, None].to(prior)
+    return prior.index_select(1, pairs.first) * (same - prior.index_select(1, pairs.second))
 
 
 def _ascended(gates: Tensor, move: Tensor, responsibilities: Tensor, x: Tensor) -> Tensor:

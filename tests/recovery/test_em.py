@@ -150,7 +150,7 @@ def test_products_in_one_or_one_by_one(monkeypatch):
     one = Moments.of(data.x, data.y)
     monkeypatch.setattr(em, "MOST_PAIRS", 2 * 50 * 21 - 1)
     by_one = Moments.of(data.x, data.y)
-    assert one.pairs is not None and by_one.pairs is None
+    assert one.products is not None and by_one.products is None
     torch.testing.assert_close(one.gram(weights), by_one.gram(weights))
     wanted = torch.einsum("tmn,tna,tnb->tmab", weights, data.x, data.x)
     torch.testing.assert_close(one.gram(weights), wanted)

@@ -142,7 +142,7 @@ def log_descent(
             gates = torch.as_tensor(stream(seed, trial, "start").standard_normal(truth.gates.shape)) / 10**0.5
             gates[:, -1] = 0
             responsibilities, _, _ = posterior(State(truth.regressors, gates), sampled.x, sampled.y, g, task.noise)
-            by_em = gate_gradient(gates, responsibilities, Moments(sampled.x, sampled.y, None), rate)
+            by_em = gate_gradient(gates, responsibilities, Moments.of(sampled.x, sampled.y), rate)
             path = [gates]
             for _ in range(steps):
                 loss = losses.l_log(State(truth.regressors, path[-1]), sampled.x, sampled.y, g, task.noise)
