@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-from functools import cache
-
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from moe_lab.recovery.data import Parameters
+from moe_lab.recovery.matching import assigned, bottleneck
 
 _FAR = 1e30
-_ALL_PERMUTATIONS = 6  # up to this many experts, every permutation is tried
 
 
 def in_gauge(gates: Float[Tensor, "*T k d"]) -> Float[Tensor, "*T k d"]:
     """Shifts the gates such that w_k = 0, which does not change their softmax."""
     return gates - gates[..., -1:, :]
-
-
-@cache
-def _permutations(k: int) -> Int[np.ndarray, "orders k"]:
-    return np.array(list(itertools.permutations(range(k))))
-
-
-def _of_permutations(values: Float[Tensor, "T k k"]) -> tuple[Tensor, Int[Tensor, "orders k"]]:
-    """Returns (T, k, orders) what every permutation takes of each row, and the permutations."""
-    k = values.shape[1]
-    orders = torch.from_numpy(_permutations(k)).to(values.device)
-    return values.gather(2, orders.mT.expand(len(values), -1, -1)), orders
-
-
-def assigned(costs: Float[Tensor, "T k k"]) -> Int[Tensor, "T k"]:
-    """Returns the column of each row, all different, with the least sum of costs."""
-    if costs.shape[1] <= _ALL_PERMUTATIONS:
-        taken, orders = _of_permutations(costs)
-        return orders[(-taken.sum(1)).argmax(1)]
-    from scipy.optimize import linear_sum_assignment  # here, because importing it takes a moment
-
-    columns = [linear_sum_assignment(of_trial)[1] for of_trial in costs.cpu().numpy()]
-    return torch.as_tensor(np.stack(columns), device=costs.device)
 
 
 def matched(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Int[Tensor, "T k"]:
@@ -52,23 +25,7 @@ def matched(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -
 
 def regressor_fit(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Float[Tensor, " T"]:
     """Computes max over permutations of min_i |cos(a_pi(i), a_i*)| (eq. 11; bottleneck assignment)."""
-    cosines = (unit(truth) @ unit(regressors).mT).abs()
-    if cosines.shape[1] <= _ALL_PERMUTATIONS:
-        return _of_permutations(cosines)[0].amin(1).amax(1)
-    return torch.stack([_bottleneck(of_trial) for of_trial in cosines])
-
-
-def _bottleneck(values: Float[Tensor, "k k"]) -> Float[Tensor, ""]:
-    """Returns the largest t such that some permutation has all its values >= t."""
-    levels = values.unique()
-    low, high = 0, len(levels) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        allowed = (values >= levels[middle]).to(values)
-        columns = assigned(-allowed[None])[0]
-        fits = bool(allowed.gather(1, columns[:, None]).all())
-        low, high = (middle, high) if fits else (low, middle - 1)
-    return levels[low]
+    return bottleneck((unit(truth) @ unit(regressors).mT).abs())
 
 
 def gating_fit(

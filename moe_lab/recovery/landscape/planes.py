@@ -31,7 +31,7 @@ from moe_lab.recovery.data import Parameters
 from moe_lab.recovery.em import State
 from moe_lab.recovery.landscape import losses
 from moe_lab.recovery.landscape.run import L2Loss, L4Loss, LossRun
-from moe_lab.recovery.measures import assigned
+from moe_lab.recovery.matching import assigned
 
 SIDE = 25
 """Points along each side at which a loss is computed."""

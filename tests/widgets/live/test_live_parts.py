@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from moe_lab.drawing.words import say, written
+from moe_lab.recovery.em import solved
+from moe_lab.recovery.matching import assigned, bottleneck
 from moe_lab_widgets.live import page
 from moe_lab_widgets.live.operations import OperationRecorder, known, number_in_json, plain
 from tests.widgets.playground.in_node import answered
@@ -41,7 +44,7 @@ def repeated(folder: Path, compute: Any, *given: torch.Tensor) -> None:
     with recorder.program("all"):
         made = compute(*given)
     results = [recorder.place(one) for one in made]
-    letters = {torch.float64: "f", torch.int64: "i", torch.bool: "b"}
+    letters = {torch.float64: "f", torch.int64: "i", torch.int32: "i", torch.bool: "b"}
     recorded = {
         "programs": {"all": [one.told for one in recorder.programs["all"]]},
         "buffers": [[letters[dtype], count] for dtype, count in recorder.buffers],
@@ -90,6 +93,29 @@ def test_eigenvectors_and_pseudo_inverses(tmp_path: Path) -> None:
         return [values, vectors, of_one, *(torch.linalg.pinv(one) for one in (wide, short, 0 * wide[1]))]
 
     repeated(tmp_path, compute, random(5, 4, 4), random(3, 4, 9))
+
+
+def test_solutions_of_linear_equations(tmp_path: Path) -> None:
+    def compute(square: torch.Tensor, right: torch.Tensor) -> list[torch.Tensor]:
+        swapped = torch.eye(3, dtype=torch.float64)[[1, 2, 0]]
+        pairs = [(square, right), (square.mT[:4].view(2, 2, 6, 6), right[:4].view(2, 2, 6)), (swapped, right[0, :3])]
+        singular = solved(torch.ones(2, 2, dtype=torch.float64), right[0, :2])
+        return [*(solved(*pair) for pair in pairs), singular.isfinite().all()]
+
+    repeated(tmp_path, compute, random(5, 6, 6), random(5, 6))
+
+
+@pytest.mark.parametrize("k", [1, 2, 5, 8])
+def test_assignments(tmp_path: Path, k: int) -> None:
+    """Each is the best of all permutations, some of costs that are equal or far."""
+
+    def compute(values: torch.Tensor, rounded: torch.Tensor) -> list[torch.Tensor]:
+        far = torch.where(values > 1, 1e9, values)
+        sums = [one.gather(2, assigned(one)[..., None]).sum() for one in (rounded, -rounded)]
+        return [assigned(values), assigned(-values.mT), assigned(far), *sums, *map(bottleneck, (values, rounded))]
+
+    values = random(20, k, k)
+    repeated(tmp_path, compute, values, values.round())
 
 
 def test_normal_quantiles(tmp_path: Path) -> None:

@@ -79,3 +79,57 @@ export function orthogonalise(heap, input, basis, triangular) {
     }
   };
 }
+
+/** Returns what solves systems of linear equations (..., n, n) for right sides (..., n), by elimination with the largest
+ * pivot of each column. A singular one has a solution that is not finite.
+ * @param {Heap} heap @param {Operand} matrices @param {Operand} right @param {Operand} output */
+export function solver(heap, matrices, right, output) {
+  const n = output.sizes[output.sizes.length - 1];
+  if (right.sizes.length !== matrices.sizes.length - 1) throw new Error("a page solves for one right side alone");
+  const sizes = output.sizes.slice(0, -1);
+  const rows = Array.from({ length: n }, () => new Float64Array(n + 1));
+  /** Where a system begins. @param {Operand} one @param {number} batch */
+  const begin = (one, batch) => {
+    let [at, rest] = [one.offset, batch];
+    for (let d = sizes.length - 1; d >= 0; d--) {
+      at += (rest % sizes[d]) * one.strides[d];
+      rest = Math.floor(rest / sizes[d]);
+    }
+    return at;
+  };
+  const [down, along] = matrices.strides.slice(-2);
+  const [stepRight, stepOut] = [right, output].map((one) => one.strides[one.strides.length - 1]);
+  return () => {
+    for (let batch = 0; batch < numberOf(sizes); batch++) {
+      const [from, sides, into] = [matrices, right, output].map((one) => begin(one, batch));
+      rows.forEach((row, i) => {
+        for (let j = 0; j < n; j++) row[j] = heap[from + i * down + j * along];
+        row[n] = heap[sides + i * stepRight];
+      });
+      eliminate(rows).forEach((value, i) => (heap[into + i * stepOut] = value));
+    }
+  };
+}
+
+/** Solves one system, whose rows end with their right sides, and destroys it. @param {Float64Array[]} rows */
+function eliminate(rows) {
+  const n = rows.length;
+  for (let column = 0; column < n; column++) {
+    let best = column;
+    for (let i = column + 1; i < n; i++) if (Math.abs(rows[i][column]) > Math.abs(rows[best][column])) best = i;
+    [rows[column], rows[best]] = [rows[best], rows[column]];
+    const pivot = rows[column];
+    for (let i = column + 1; i < n; i++) {
+      const row = rows[i];
+      const factor = row[column] / pivot[column];
+      for (let j = column + 1; j <= n; j++) row[j] -= factor * pivot[j];
+    }
+  }
+  const solution = new Float64Array(n);
+  for (let i = n - 1; i >= 0; i--) {
+    let value = rows[i][n];
+    for (let j = i + 1; j < n; j++) value -= rows[i][j] * solution[j];
+    solution[i] = value / rows[i][i];
+  }
+  return solution;
+}

@@ -18,7 +18,8 @@ import {
   sortLine,
 } from "./kernels.js";
 import { dimensionOf, numberOf, part, without } from "./layout.js";
-import { orthogonalise } from "./linear.js";
+import { orthogonalise, solver } from "./linear.js";
+import { bottleneckFinder, matcher } from "./matching.js";
 import { decompose, pseudoInvert } from "./rotations.js";
 
 /** @typedef {import("./engine.js").Engine} Engine */
@@ -316,11 +317,24 @@ const MAKERS = {
   _linalg_eigh({ given, results: [values, vectors] }) {
     return decompose(this.heap, this.operand(given[0]), values, vectors);
   },
+  _linalg_solve_ex({ given, results: [output] }) {
+    const [matrices, right] = given.map((one) => this.operand(one));
+    return solver(this.heap, matrices, right, output);
+  },
   linalg_pinv({ given, results: [output] }) {
     return pseudoInvert(this.heap, this.operand(given[0]), output);
   },
   linalg_qr({ given, results: [basis, triangular] }) {
     return orthogonalise(this.heap, this.operand(given[0]), basis, triangular);
+  },
+
+  // ---- permutations ----
+
+  assigned({ given, results: [output] }) {
+    return matcher(this.heap, this.operand(given[0]), output);
+  },
+  bottleneck({ given, results: [output] }) {
+    return bottleneckFinder(this.heap, this.operand(given[0]), output);
   },
 };
 

@@ -203,7 +203,7 @@ class OperationRecorder(TorchDispatchMode):
 def _about(operation: Any) -> tuple[str, bool]:
     """Returns the name of one of torch's operations, and whether it writes in place."""
     writes = any(one.alias_info is not None and one.alias_info.is_write for one in operation._schema.arguments)
-    return str(operation).removeprefix("aten."), writes
+    return str(operation).removeprefix("aten.").removeprefix("moe_lab."), writes
 
 
 def _where() -> str:
