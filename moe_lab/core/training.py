@@ -113,6 +113,19 @@ class Learner(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} has no rule that ends trials")
 
+    @property
+    def stages(self) -> Sequence[int]:
+        """Steps of each stage, where stages differ in what a step does, for who records it; by default there is one."""
+        return ()
+
+    def enter(self) -> None:
+        """Begins the next stage, as a step does where the one before has ended, for who records it.
+
+        Raises:
+          NotImplementedError: there is one stage alone.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has one stage alone")
+
     def keep(self, positions: np.ndarray) -> None:
         """Drops all trials but those at these positions."""
         there = torch.as_tensor(positions, device=self.like.device)

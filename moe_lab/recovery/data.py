@@ -59,6 +59,10 @@ class Inputs:
         """Whether x ~ N(0, I)."""
         return self.means.shape[1] == 1
 
+    def of(self, trials: Int[Tensor, " t"]) -> Inputs:
+        """Returns the inputs of the trials at these positions."""
+        return Inputs(self.x[trials], self.means[trials], self.shares[trials])
+
     def responsibilities(self) -> Float[Tensor, "T N J"]:
         """Computes r_j(x), the posterior probability that x came from component j."""
         squares = self.means.square().sum(2)[:, None]
@@ -110,6 +114,11 @@ class MixtureSamples:
 
     def __len__(self) -> int:
         return int(self.y.shape[1])
+
+    def of(self, trials: Int[Tensor, " t"]) -> MixtureSamples:
+        """Returns the samples of the trials at these positions."""
+        truth = Parameters(self.truth.regressors[trials], self.truth.gates[trials])
+        return MixtureSamples(self.inputs.of(trials), self.y[trials], self.experts[trials], truth)
 
 
 class MixtureTask(Config):

@@ -58,7 +58,7 @@ class Pairs(NamedTuple):
         each = torch.arange(things, device=device)
         begins = (things - each).cumsum(0) - (things - each)  # the place of (a, a)
         number = torch.arange(things * (things + 1) // 2, device=device)
-        first = (number[:, None] >= begins).sum(1) - 1
+        first = torch.searchsorted(begins, number, right=True) - 1
         low, high = torch.minimum(each[:, None], each), torch.maximum(each[:, None], each)
         return cls(first, number - begins[first] + first, begins[low] + high - low)
 
@@ -191,9 +191,9 @@ def solved(matrix: Float[Tensor, "*T m m"], right: Tensor) -> Tensor:
 
 def ridged(matrix: Float[Tensor, "*T m m"]) -> Float[Tensor, "*T m m"]:
     """Adds a small ridge, so that a singular matrix can be inverted."""
-    diagonal = matrix.diagonal(dim1=-2, dim2=-1)
-    extra = RIDGE * diagonal.mean(-1, keepdim=True).clamp(min=torch.finfo(matrix.dtype).tiny ** 0.5)
-    return matrix + torch.diag_embed(extra.expand_as(diagonal))
+    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+    mean = (matrix * identity).sum((-2, -1)) / matrix.shape[-1]
+    return matrix + RIDGE * mean.clamp(min=torch.finfo(matrix.dtype).tiny ** 0.5)[..., None, None] * identity
 
 
 class EM(Learner):

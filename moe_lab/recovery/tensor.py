@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from moe_lab.core.config import require
@@ -80,28 +80,56 @@ def third_moment_along(
     return total / inputs.x.shape[1]
 
 
-def whitener(second: Float[Tensor, "T d d"], k: int, sign: float) -> tuple[Tensor, Tensor]:
-    """Computes V with V^T T2 V = I on the leading k directions of T2, and the matrix that undoes it, both (T, d, k).
+class Whitener(NamedTuple):
+    """The leading k directions of T2 = U diag(values) U^T.
 
-    Args:
-      sign: of c2, by which T2 is multiplied to be positive.
-
-    Raises:
-      RankError: fewer than k eigenvalues of some trial are above rounding.
+    Attributes:
+      values: (T, k) the largest eigenvalues, in descending order.
+      basis: (T, d, k) U, whose signs are any.
+      deficient: (T,) whether fewer than k eigenvalues are above rounding: then `whiten` and `undo` are NaN.
     """
-    # On the CPU, where signs and the order of equal values are the same whatever the device.
-    values, vectors = (part.to(second.device) for part in torch.linalg.eigh((sign * (second + second.mT) / 2).cpu()))
-    largest = values.abs().amax(1)
-    values, vectors = values[:, -k:].flip(1), vectors[:, :, -k:].flip(2)
-    deficient = ~(values[:, -1] > _RANK * largest)
-    if bool(deficient.any()):
-        trial = int(deficient.nonzero()[0, 0])
-        raise RankError(
-            f"T2 must have k={k} positive eigenvalues: got {values[trial, -1].item():.3g} as the smallest of trial "
-            f"{trial}; take more samples, fewer experts, or check that the regressors are linearly independent"
-        )
-    roots = values.sqrt()[:, None]
-    return vectors / roots, vectors * roots
+
+    values: Float[Tensor, "T k"]
+    basis: Float[Tensor, "T d k"]
+    deficient: Bool[Tensor, " T"]
+
+    @classmethod
+    def of(cls, second: Float[Tensor, "T d d"], k: int, sign: float) -> Whitener:
+        """Returns the whitener of T2.
+
+        Args:
+          sign: of c2, by which T2 is multiplied to be positive.
+        """
+        values, vectors = torch.linalg.eigh(-sign * (second + second.mT) / 2)  # the largest of T2 come first
+        leading = -values[:, :k]
+        return cls(leading, vectors[:, :, :k], ~(leading[:, -1] > _RANK * values.abs().amax(1)))
+
+    @property
+    def whiten(self) -> Float[Tensor, "T d k"]:
+        """V with V^T T2 V = I."""
+        return self.basis / self._roots
+
+    @property
+    def undo(self) -> Float[Tensor, "T d k"]:
+        """The matrix that undoes V."""
+        return self.basis * self._roots
+
+    @property
+    def _roots(self) -> Float[Tensor, "T 1 k"]:
+        return torch.where(self.deficient[:, None], torch.nan, self.values).sqrt()[:, None]
+
+    def check(self) -> None:
+        """Checks that T2 has rank k in every trial.
+
+        Raises:
+          RankError: it has not.
+        """
+        if bool(self.deficient.any()):
+            trial, k = int(self.deficient.nonzero()[0, 0]), self.values.shape[1]
+            raise RankError(
+                f"T2 must have k={k} positive eigenvalues: got {self.values[trial, -1].item():.3g} as the smallest of "
+                f"trial {trial}; take more samples, or fewer experts; or the regressors are linearly dependent"
+            )
 
 
 # --- decomposition --------------------------------------------------------------------------------------------------

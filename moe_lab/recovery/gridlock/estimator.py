@@ -259,7 +259,7 @@ class MixtureOfExpertsRegressor(RegressorMixin, BaseEstimator):
         """
         k, method = self.n_experts, Spectral()
         inputs = Inputs(z, z.new_zeros(1, 1, z.shape[2]), z.new_ones(1, 1))
-        initial_vectors = torch.as_tensor(random.standard_normal((1, method.starts(k), k)))
+        initial_vectors = torch.as_tensor(random.standard_normal((1, method.starts(k), z.shape[2])))
         try:
             require(k <= z.shape[2], "n_experts must be at most the rank of X", n_experts=k, rank=z.shape[2])
             return find_regressors(inputs, y, k, transforms(g, 0.0), method, initial_vectors)

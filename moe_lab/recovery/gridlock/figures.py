@@ -23,12 +23,13 @@ from moe_lab.core.figure import reproducible
 from moe_lab.core.origins import as_tuple
 from moe_lab.core.snapshots import Measure
 from moe_lab.recovery.gridlock.gate_figures import gates_by_moments
-from moe_lab.recovery.gridlock.grid_points import FITS, FOUND, curve_cells, fit_cells
+from moe_lab.recovery.gridlock.grid_points import curve_cells, fit_cells
 from moe_lab.recovery.gridlock.published import PLACES, REPLICATION, published
 from moe_lab.recovery.gridlock.real import figure6
 from moe_lab.recovery.gridlock.recipes import FROM_TRUTH, METHODS, GridlockFigure
 from moe_lab.recovery.gridlock.run import BY_MOMENTS
 from moe_lab.recovery.gridlock.stuck import stuck_rate, verdict
+from moe_lab.recovery.gridlock.verdicts import FITS, FOUND
 
 __all__ = [
     "FOUND",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import xarray as xr
 
 from moe_lab.drawing.findings import ahead, who
-from moe_lab.recovery.gridlock.grid_points import FOUND
 from moe_lab.recovery.gridlock.method_names import name_of
+from moe_lab.recovery.gridlock.verdicts import FOUND
 
 REACHED = 1.1
 """An error of at most so many times that of EM from the truth has reached it."""

@@ -15,11 +15,12 @@ from moe_lab.core.grid import Point
 from moe_lab.core.origins import as_tuple
 from moe_lab.core.trials import threads_for
 from moe_lab.recovery.em import State
-from moe_lab.recovery.gridlock.grid_points import FITS, fit_cells, fits
+from moe_lab.recovery.gridlock.grid_points import fit_cells, fits
 from moe_lab.recovery.gridlock.recipes import GridlockFigure, run_of
 from moe_lab.recovery.gridlock.run import BY_MOMENTS
 from moe_lab.recovery.gridlock.stages import recovered
 from moe_lab.recovery.gridlock.training import samples_of
+from moe_lab.recovery.gridlock.verdicts import FITS
 from moe_lab.recovery.initialization import random_state
 
 GATES_ALONE = (*BY_MOMENTS, "spectral")

@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from moe_lab.core.graphs import to_device
 from moe_lab.core.training import Learner
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn
 from moe_lab.recovery import tensor as tensors
 from moe_lab.recovery.data import Inputs, MixtureTask
 from moe_lab.recovery.gridlock.run import Spectral
@@ -28,13 +29,11 @@ _BETTER = 1e-6  # restarts with the same result differ by rounding and by the or
 
 def power_starts(
     method: Spectral, task: MixtureTask, trials: Sequence[int], seed: int, like: Tensor
-) -> Float[Tensor, "T L m"]:
+) -> Float[Tensor, "T L d"]:
     """Samples the vectors that a decomposition starts with."""
-    k = task.experts
-    whitened = method.decomposition == "power"
-    shape = (method.starts(k) * (1 if whitened else k), k if whitened else task.dimension)
-    vectors = [stream(seed, trial, "start/decomposition").standard_normal(shape) for trial in trials]
-    return torch.as_tensor(np.stack(vectors), device=like.device, dtype=like.dtype)
+    factors = 1 if method.decomposition == "power" else task.experts
+    wanted = Draw("start/decomposition", (method.starts(task.experts) * factors, task.dimension), "normal")
+    return to_device(drawn({"vectors": wanted}, trials, seed)["vectors"], like.device, like.dtype)
 
 
 class Decomposition(Learner, ABC):
@@ -43,11 +42,7 @@ class Decomposition(Learner, ABC):
     Args:
       y: (T, N).
       k: experts.
-      initial_vectors: (T, L, m) random vectors; m = k for power iterations, d for Orth-ALS, whose L is a multiple of k.
-
-    Raises:
-      ValueError: k > d, or the data are not finite.
-      RankError: T2 has rank below k.
+      initial_vectors: (T, L, d) random vectors; for Orth-ALS L is a multiple of k.
     """
 
     def __init__(
@@ -59,7 +54,6 @@ class Decomposition(Learner, ABC):
         method: Spectral,
         initial_vectors: Tensor,
     ) -> None:
-        tensors.check_samples(inputs, y, k)
         super().__init__(range(len(y)), y.new_zeros(()))
         if method.third == "y":
             transforms = replace(transforms, p3=PLAIN)
@@ -78,6 +72,24 @@ class Decomposition(Learner, ABC):
     def regressors(self) -> Float[Tensor, "T k d"]:
         """Unit vectors, oriented; zeros for those that are not sought yet."""
 
+    @property
+    def found(self) -> Float[Tensor, "T k d"]:
+        """The regressors after the last step."""
+        return self.regressors
+
+    def keep(self, positions: np.ndarray) -> None:
+        super().keep(positions)
+        there = torch.as_tensor(positions, device=self.like.device)
+        self._inputs, self._y, self._weights = self._inputs.of(there), self._y[there], self._weights[there]
+        self._initial_vectors = self._initial_vectors[there]
+
+    def check(self) -> None:
+        """Checks that the samples determine as many regressors.
+
+        Raises:
+          RankError: T2 has rank below k.
+        """
+
 
 class PowerMethod(Decomposition):
     """Power iterations on T3, whitened by T2.
@@ -89,9 +101,9 @@ class PowerMethod(Decomposition):
     def __init__(self, inputs: Inputs, y: Tensor, k: int, *given: Any) -> None:
         super().__init__(inputs, y, k, *given)
         second, sign = tensors.second_moment(inputs, self._transforms.p2(y)), np.sign(self._transforms.p2.strength)
-        self._whiten, self._undo = tensors.whitener(second, k, float(sign))
-        third = tensors.third_moment(inputs, self._weights, self._whiten)
-        self._initial_vectors = unit(self._initial_vectors)
+        self._whitener = tensors.Whitener.of(second, k, float(sign))
+        third = tensors.third_moment(inputs, self._weights, self._whitener.whiten)
+        self._initial_vectors = unit(self._initial_vectors @ self._whitener.basis)  # along U: its signs do not matter
         self._components = tensors.Components.before(third, self._initial_vectors)
 
     @property
@@ -106,15 +118,35 @@ class PowerMethod(Decomposition):
         after = tensors.power_step(self._components, self._initial_vectors, self.steps, self._method.power_iterations)
         for part, new in zip(self._components, after, strict=True):
             part.copy_(new)
+        self.loss.copy_(-self._components.values.sum(1))  # not finite where there is no whitener
 
     @property
     def regressors(self) -> Float[Tensor, "T k d"]:
-        vectors = self._components.vectors
-        regressors = unit(vectors @ self._undo.mT)
-        if self._method.robust and not self._transforms.g.kinks and self.done == self.iterations:
-            along = unit(tensors.third_moment_along(self._inputs, self._weights, vectors @ self._whiten.mT))
+        return self.found if self.done == self.iterations else self._oriented(self._unwhitened)
+
+    @property
+    def found(self) -> Float[Tensor, "T k d"]:
+        regressors, vectors = self._unwhitened, self._components.vectors
+        if self._method.robust and not self._transforms.g.kinks:
+            along = unit(tensors.third_moment_along(self._inputs, self._weights, vectors @ self._whitener.whiten.mT))
             regressors = unit(regressors * torch.sign((regressors * along).sum(2, keepdim=True)) + along)
+        return self._oriented(regressors)
+
+    @property
+    def _unwhitened(self) -> Float[Tensor, "T k d"]:
+        return unit(self._components.vectors @ self._whitener.undo.mT)
+
+    def _oriented(self, regressors: Float[Tensor, "T k d"]) -> Float[Tensor, "T k d"]:
         return tensors.oriented(regressors, self._inputs, self._y, self._transforms)
+
+    def keep(self, positions: np.ndarray) -> None:
+        super().keep(positions)
+        there = torch.as_tensor(positions, device=self.like.device)
+        self._whitener = tensors.Whitener(*(part[there] for part in self._whitener))
+        self._components = tensors.Components(*(part[there] for part in self._components))
+
+    def check(self) -> None:
+        self._whitener.check()
 
 
 class OrthALS(Decomposition):
@@ -156,6 +188,10 @@ class OrthALS(Decomposition):
         assert best is not None
         self._factors = best[0]
 
+    def keep(self, positions: np.ndarray) -> None:
+        super().keep(positions)
+        self._factors = self._factors[torch.as_tensor(positions, device=self.like.device)]
+
     @property
     def regressors(self) -> Float[Tensor, "T k d"]:
         return tensors.oriented(self._factors, self._inputs, self._y, self._transforms)
@@ -167,10 +203,17 @@ DECOMPOSITIONS: dict[str, type[Decomposition]] = {"power": PowerMethod, "orth-al
 def find_regressors(
     inputs: Inputs, y: Float[Tensor, "T N"], k: int, transforms: Transforms, method: Spectral, initial_vectors: Tensor
 ) -> Float[Tensor, "T k d"]:
-    """Finds unit regressors from samples; arguments and errors are those of `Decomposition`."""
+    """Finds unit regressors from samples; arguments are those of `Decomposition`.
+
+    Raises:
+      ValueError: k > d, or the data are not finite.
+      RankError: T2 has rank below k.
+    """
+    tensors.check_samples(inputs, y, k)
     finding = DECOMPOSITIONS[method.decomposition](inputs, y, k, transforms, method, initial_vectors)
+    finding.check()
     finding.advance(finding.iterations)
-    return finding.regressors
+    return finding.found
 
 
 def _unexplained(moment: Float[Tensor, "T m"], terms: Float[Tensor, "T k m"]) -> Float[Tensor, " T"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -38,6 +39,11 @@ class GatesByMoments(Learner):
         gate = gate_by_moments(regressors, samples.inputs, samples.y, self._g, centred=self._centred)
         self.state = State(regressors, torch.stack((gate, torch.zeros_like(gate)), dim=1))
 
+    def keep(self, positions: np.ndarray) -> None:
+        super().keep(positions)
+        there = torch.as_tensor(positions, device=self.like.device)
+        self._samples, self.state = self._samples.of(there), State(*(part[there] for part in self.state))
+
 
 class Recovering(Learner):
     """All trials of a run, one stage after the other. Algorithms use x and y alone; the truth is for measures.
@@ -49,25 +55,30 @@ class Recovering(Learner):
       phase: of the last step; before the first, of the one to come.
       last_step: after which the run ends.
 
-    Raises:
-      RankError: T2 of some trial has rank below k.
+    A trial whose T2 has rank below k has estimates that are not finite.
     """
 
     def __init__(self, run: MixtureRun, samples: MixtureSamples, known: State | None = None) -> None:
         super().__init__(run.trial_numbers, samples.y.new_zeros(()))
         self.run, self.samples = run, samples
         self._before = random_state(run.task, run.trial_numbers, run.seed, samples.x) if known is None else known
-        self._stages = [stage for stage in run.stages if known is None or stage[0] != "regressors"]
-        self.last_step = sum(steps for _, steps in self._stages)
+        self._sought = [stage for stage in run.stages if known is None or stage[0] != "regressors"]
+        self.last_step = sum(self.stages)
         self._stage: Decomposition | EM | GatesByMoments | None = None
-        self.phase, self._left = "everything", 0
-        if self._stages:
-            self._begin()
+        self.phase, self._left, self._entered = "everything", 0, 0
+        if self._sought:
+            self.enter()
 
-    def _begin(self) -> None:
+    @property
+    def stages(self) -> list[int]:
+        return [steps for _, steps in self._sought]
+
+    def enter(self) -> None:
         """Begins the next stage with what the one before has found."""
-        self._before = self.state
-        self.phase, self._left = self._stages.pop(0)
+        stage, before = self._stage, self._before
+        self._before = State(stage.found, before.gates) if isinstance(stage, Decomposition) else self.state
+        self.phase, self._left = self._sought[self._entered]
+        self._entered += 1
         model, samples, task = self.run.model, self.samples, self.run.task
         if self.phase == "regressors":
             self._stage = _decomposition(self.run, samples)
@@ -95,11 +106,17 @@ class Recovering(Learner):
 
     def step(self, *inputs: Tensor) -> None:
         if not self._left:
-            self._begin()
+            self.enter()
         assert self._stage is not None
         self._stage.advance(1)
         self._left -= 1
         self.loss.copy_(self._stage.loss)
+
+    def keep(self, positions: np.ndarray) -> None:
+        super().keep(positions)
+        there = torch.as_tensor(positions, device=self.like.device)
+        self.samples, self._before = self.samples.of(there), State(*(part[there] for part in self._before))
+        self._stage = None if self._stage is None else self._stage.only(positions)
 
     def measure(self, whole: bool) -> dict[str, Tensor]:
         """Evaluates `MEASURES`; what is not finite is NaN."""

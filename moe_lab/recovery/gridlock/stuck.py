@@ -11,9 +11,10 @@ from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
 from moe_lab.core.figure import reproducible
 from moe_lab.core.origins import as_tuple
-from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, VERDICTS, WINDOW, stuck_cells
+from moe_lab.recovery.gridlock.grid_points import stuck_cells
 from moe_lab.recovery.gridlock.recipes import GridlockFigure
 from moe_lab.recovery.gridlock.run import Spectral
+from moe_lab.recovery.gridlock.verdicts import FOUND, GAIN, VERDICTS, WINDOW
 
 if TYPE_CHECKING:
     import xarray

@@ -13,9 +13,10 @@ from jaxtyping import Bool, Float
 from moe_lab.core.figure import call_with
 from moe_lab.core.grid import Point, Table
 from moe_lab.core.sweep import filling
-from moe_lab.recovery.gridlock.grid_points import VERDICTS, stuck_cells
+from moe_lab.recovery.gridlock.grid_points import stuck_cells
 from moe_lab.recovery.gridlock.recipes import MEANINGS
-from moe_lab.recovery.gridlock.stuck import AXES, FIRST, plan_of, stuck_rate, verdict_words
+from moe_lab.recovery.gridlock.stuck import AXES, FIRST, plan_of, stuck_rate
+from moe_lab.recovery.gridlock.verdicts import VERDICTS
 
 if TYPE_CHECKING:
     import xarray
@@ -30,8 +31,8 @@ class StuckRecord:
 
     Attributes:
       methods, experts, samples: the methods, and the values of k and of n.
-      done: which cells have been computed.
-      values: what `stuck_rate` returns, by name; NaN for the other cells.
+      done: which trials have been computed; those of a cell come together.
+      values: what `stuck_rate` returns, by name; NaN for the others.
       running: the cell that is computed now.
       origin: the attrs that reproduce the map.
     """
@@ -39,7 +40,7 @@ class StuckRecord:
     methods: tuple[str, ...]
     experts: tuple[int, ...]
     samples: tuple[int, ...]
-    done: Bool[np.ndarray, "method k n"]
+    done: Bool[np.ndarray, "method k n trial"]
     values: Mapping[str, Float[np.ndarray, "method k n trial"]]
     running: Cell | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
@@ -50,11 +51,12 @@ class StuckRecord:
         values = {name: table.on_grid(value) for name, value in table.values.items()}
         running = next(((point["algorithm"], point["k"], point["samples"]) for point in table.running), None)
         methods, experts, samples = map(tuple, table.grid.values())
-        return cls(methods, experts, samples, table.on_grid(table.done), values, running, origin)
+        done = np.repeat(table.on_grid(table.done)[..., None], table.trials, axis=-1)
+        return cls(methods, experts, samples, done, values, running, origin)
 
     @property
     def trials(self) -> int:
-        return int(self.values["stuck"].shape[3])
+        return int(self.done.shape[3])
 
     @property
     def finished(self) -> bool:
@@ -64,31 +66,21 @@ class StuckRecord:
     @property
     def active(self) -> Bool[np.ndarray, "method k n"]:
         """The cell that is computed now."""
-        cells = np.zeros(self.done.shape, dtype=bool)
+        cells = np.zeros(self.done.shape[:-1], dtype=bool)
         if self.running is not None:
             method, k, n = self.running
             cells[self.methods.index(method), self.experts.index(k), self.samples.index(n)] = True
         return cells
 
     @property
-    def found(self) -> Float[np.ndarray, "method k n"]:
-        """The share of each cell's trials that find all regressors; NaN if not run."""
-        return self.share("found")
+    def regressor_fit(self) -> Float[np.ndarray, "method k n trial"]:
+        """NaN where a trial has no result."""
+        return self.values["regressor_fit"]
 
     @property
-    def stuck(self) -> Float[np.ndarray, "method k n"]:
-        """The share that are stuck."""
-        return self.share("stuck")
-
-    @property
-    def diverged(self) -> Float[np.ndarray, "method k n"]:
-        """The share that ended without a result."""
-        return self.share("diverged")
-
-    def share(self, verdict: str) -> Float[np.ndarray, "method k n"]:
-        """Returns the share of each cell's trials with a verdict, such as "found" or "stuck"; NaN if not run."""
-        words = verdict_words(self.values["regressor_fit"], self.values["stuck"])
-        return np.where(self.done, (words == verdict).mean(-1), np.nan)
+    def stuck(self) -> Float[np.ndarray, "method k n trial"]:
+        """1 where a trial is stuck."""
+        return self.values["stuck"]
 
     def dataset(self) -> xarray.Dataset:
         """Returns the Dataset of `stuck_rate`, NaN in cells that have not been computed."""

@@ -6,10 +6,10 @@ import numpy as np
 import xarray as xr
 
 from moe_lab.recovery.gridlock import figures
-from moe_lab.recovery.gridlock.grid_points import FOUND
 from moe_lab.recovery.gridlock.published import REPLICATION
 from moe_lab.recovery.gridlock.real import figure6
 from moe_lab.recovery.gridlock.stuck import stuck_rate
+from moe_lab.recovery.gridlock.verdicts import FOUND
 from moe_lab_papers.claim import Needs
 from moe_lab_papers.paper import Paper, budgets, says
 from moe_lab_papers.ranges import share_from

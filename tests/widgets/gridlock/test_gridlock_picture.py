@@ -12,7 +12,7 @@ from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral, train
-from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
+from moe_lab.recovery.gridlock.verdicts import FOUND, GAIN, WINDOW
 from moe_lab_widgets import GridlockLab
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.drawing.words import two_digits

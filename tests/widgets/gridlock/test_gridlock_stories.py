@@ -10,8 +10,8 @@ import pytest
 
 from moe_lab.recovery import MixtureTask, transforms
 from moe_lab.recovery.gridlock import MixtureRun
-from moe_lab.recovery.gridlock.grid_points import WINDOW
 from moe_lab.recovery.gridlock.training import recover
+from moe_lab.recovery.gridlock.verdicts import WINDOW
 from moe_lab.recovery.measures import regressor_fit
 from moe_lab.recovery.printed import as_printed
 from moe_lab_widgets.engine.record import Record, side_by_side

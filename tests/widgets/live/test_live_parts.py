@@ -145,7 +145,8 @@ def test_operations_on_every_layout(tmp_path: Path) -> None:
             torch.full((2, 3), 4.5), x.new_full((2,), 0.5), torch.zeros_like(x).fill_(3).zero_(),
             torch.nn.functional.logsigmoid(5 * x), (3 * (x > 0).long()) << torch.arange(6), odd.isnan(),
             x[place[:, 0, 0], :, place[:, 1, 1]], x[:, place[0, 0], 1:], (x > 0).logical_and(y > 1),
-            (x > 1).any(1), (x > 9).any(), x.ceil(), x.cos(), x.clamp(-1, 1).acos(),
+            (x > 1).any(1), (x > 9).any(), x.ceil(), torch.searchsorted(place[0, 0].sort()[0], place[1, 0]),
+            torch.searchsorted(place[0, 0].sort()[0], place[1, 0], right=True), x.cos(), x.clamp(-1, 1).acos(),
         ]  # fmt: skip
 
     torch.set_default_dtype(torch.float64)

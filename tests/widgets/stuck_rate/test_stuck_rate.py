@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
-from moe_lab.recovery.gridlock.grid_points import VERDICTS
+from moe_lab.recovery.gridlock.stuck import verdict_words
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord
+from moe_lab.recovery.gridlock.verdicts import VERDICTS
 from moe_lab_widgets import StuckRateLab
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.on_axes import box_of
@@ -16,7 +17,7 @@ from moe_lab_widgets.drawing.share_map import ShareMap
 from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import stuck_rate as of
-from moe_lab_widgets.labs.stuck_rate import most_experts
+from moe_lab_widgets.labs.stuck_rate_record import most_experts
 from tests.widgets.cases import STUCK
 from tests.widgets.labs import Make, done, fixtures, move
 
@@ -39,7 +40,9 @@ def test_the_picture_shows_the_record(make: Make) -> None:
     assert last.done.all() and lab.record.ended
     for number in range(2):
         (cells,) = content(lab, number, ShareMap)
-        np.testing.assert_array_equal(cells.share, last.share("found")[number])
+        np.testing.assert_array_equal(
+            cells.share, (verdict_words(last.regressor_fit, last.stuck) == "found")[number].mean(-1)
+        )
         assert cells.running == {}
     for bars, shares in zip(content(lab, 2, Sheet), stuck_by_experts(lab.record), strict=True):
         left, right = (np.array([edge[side] for edge in bars.edges]) for side in (0, 2))
@@ -81,7 +84,8 @@ def _record(found: Any, stuck: Any) -> StuckRecord:
     fit = np.where(start < found[..., None], 1.0, 0.5)
     held = ((start >= found[..., None]) & (start < (found + stuck)[..., None])).astype(float)
     values = {name: fit for name in VERDICTS} | {"stuck": held}
-    return StuckRecord(("joint-em", of.SPECTRAL), (2, 3), (100, 200), np.isfinite(found), values)
+    done = np.repeat(np.isfinite(found)[..., None], len(start), axis=-1)
+    return StuckRecord(("joint-em", of.SPECTRAL), (2, 3), (100, 200), done, values)
 
 
 def read(record: StuckRecord) -> Record:

@@ -33,7 +33,8 @@ def median_of(now: MarkRecord, measure: str, name: str | None = None) -> Tensor:
 
 def larger(one: Tensor, other: Tensor, apart: float) -> Tensor:
     """Returns which of two numbers is larger: 0 the first, 1 the other, 2 neither by more than `apart`; NaN of NaN."""
-    answer = torch.where((one - other).abs() <= apart, 2.0, (other > one).to(torch.float64))
+    near = (one - other).abs() <= apart + 1e-9  # shares often differ by just as much, and a page rounds otherwise
+    answer = torch.where(near, 2.0, (other > one).to(torch.float64))
     return torch.where((one - other).isfinite(), answer, torch.nan)
 
 

@@ -18,7 +18,7 @@ from moe_lab.drawing.words import Words, say, written
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral
-from moe_lab.recovery.gridlock.grid_points import FOUND, GAIN, WINDOW
+from moe_lab.recovery.gridlock.verdicts import FOUND, GAIN, WINDOW
 from moe_lab.recovery.printed import printed
 from moe_lab_widgets.drawing.error_marks import (
     Errors,
@@ -353,8 +353,12 @@ def progress(now: Record) -> str:
 
 
 def diverged(name: str, trials: str) -> str:
-    method = "The EM after the power iterations" if name == SPECTRAL else "Joint EM"
-    return f"{method} ran into infinite numbers in {trials}."
+    if name == SPECTRAL:
+        why = (
+            "T₂ has fewer than k positive eigenvalues (take more samples or fewer experts), or numbers became infinite"
+        )
+        return f"The spectral method has no result in {trials}: {why}."
+    return f"Joint EM ran into infinite numbers in {trials}."
 
 
 GridlockLab = lab(

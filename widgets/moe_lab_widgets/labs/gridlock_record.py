@@ -8,13 +8,14 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from moe_lab.core.snapshots import Measure
 from moe_lab.recovery.em import EM, State
 from moe_lab.recovery.gridlock import MixtureRun, Spectral, train_run
-from moe_lab.recovery.gridlock.grid_points import FOUND, WINDOW, converged
 from moe_lab.recovery.gridlock.training import samples_of
+from moe_lab.recovery.gridlock.verdicts import FOUND, WINDOW, converged
 from moe_lab.recovery.measures import parameter_error
 from moe_lab_widgets.engine.knobs import on_gpu, record_count, time_limit
 from moe_lab_widgets.engine.record import Record
@@ -143,13 +144,15 @@ def whole(now: Record, name: str) -> NDArray[np.bool_]:
 def verdicts(now: Record, name: str) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Returns (trial,) stuck, where EM has converged and a regressor is missing, and (trial,) still falling.
 
-    EM has converged (`grid_points.converged`) at the earliest after `WINDOW` iterations.
+    EM has converged (`verdicts.converged`) at the earliest after `WINDOW` iterations.
     """
     steps, errors = em_errors(now, name)
     if not len(steps):
         return np.zeros(now.trials, dtype=bool), np.zeros(now.trials, dtype=bool)
     before = np.flatnonzero(steps <= steps[-1] - WINDOW)
-    ended = converged(errors[before[-1]], errors[-1]) if len(before) else np.zeros(now.trials, dtype=bool)
+    ended = np.zeros(now.trials, dtype=bool)
+    if len(before):
+        ended = converged(torch.from_numpy(errors[before[-1]]), torch.from_numpy(errors[-1])).numpy()
     missing = ~whole(now, name)
     return ended & missing, ~ended & missing & np.isfinite(errors[-1])
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from matplotlib.axes import Axes
-from torch import Tensor
 
 from moe_lab.drawing import theme
-from moe_lab.drawing.map_marks import ENOUGH, Lying, Shares, ShareTable, enough_from, rows_beside
+from moe_lab.drawing.map_marks import Lying, Shares, ShareTable, enough_from, rows_beside
 from moe_lab.drawing.marks import Mark, Scales, first_true
 from moe_lab.drawing.words import NOTHING, Words, either, say
 from moe_lab.recovery import MixtureTask
+from moe_lab.recovery.gridlock.recipes import run_of
 from moe_lab.recovery.gridlock.run import JointEM, MixtureRun
 from moe_lab.recovery.gridlock.stuck import plan_of
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord, stuck_records
+from moe_lab.recovery.gridlock.verdicts import JudgedRun, judging
 from moe_lab_widgets.drawing import maps
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
@@ -28,11 +28,20 @@ from moe_lab_widgets.engine.controls import FASTEST
 from moe_lab_widgets.engine.knobs import LabKnob, device_setting, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.record import Record
-from moe_lab_widgets.labs.stuck_rate_goals import EXPERTS, GOALS, QUESTION, stuck_by_experts
+from moe_lab_widgets.labs.stuck_rate_goals import GOALS, QUESTION
+from moe_lab_widgets.labs.stuck_rate_record import (
+    EXPERTS,
+    SAMPLES,
+    ended,
+    found,
+    most_experts,
+    rows_of,
+    stuck,
+    stuck_by_experts,
+)
 from moe_lab_widgets.labs.stuck_rate_stories import EM, GRADIENT, STORIES
+from moe_lab_widgets.live.declare import Derived, Fills, LivePage
 
-SAMPLES = (250, 500, 1000, 2000)
-"""The columns of the maps."""
 AFTER_SPECTRAL = 40
 """Iterations of EM of everything after the spectral start, which has converged by then."""
 METHODS, SPECTRAL = {EM: "joint-em", GRADIENT: "joint-em-gradient"}, "spectral+em"
@@ -107,11 +116,6 @@ def code(values: Mapping[str, Any]) -> str:
 # ---- panels 1 and 2: a map for each start ----
 
 
-def rows_of(values: MarkValues) -> Tensor:
-    """Returns how many values of k there are: they cannot exceed d."""
-    return (values.number("dimension") - 1).clamp(max=float(len(EXPERTS)))
-
-
 def furnish_map(values: MarkValues, key: float = math.nan) -> list[list[Mark]]:
     columns = [f"{n:,}" for n in SAMPLES]
     return [[ShareTable(rows_of(values), columns, "k = {}, n = {}", "n · samples", "k · experts", key, EXPERTS[0])]]
@@ -124,14 +128,11 @@ def furnish_second_map(values: MarkValues) -> list[list[Mark]]:
 def drawn(method: int) -> Callable[[MarkRecord], list[list[Mark]]]:
     """Returns the function that draws the map of one method."""
 
-    def found(now: MarkRecord) -> Tensor:
-        return now.last("found")[method]
-
     def draw(now: MarkRecord) -> list[list[Mark]]:
-        share, trials = found(now), now.values.number("trials")
-        ended, active = now.last("done")[method] * trials, now.last("active")[method] > 0
-        border, before = "from here on at least 90 % find all regressors", now.pale(found, "samples")
-        return [[Shares(share, ended, trials, active, before, enough_from(share), border, "starts")]]
+        share, trials = found(now)[method], now.values.number("trials")
+        active, before = now.last("active")[method] > 0, now.pale(found, "samples")[method]
+        border = "from here on at least 90 % find all regressors"
+        return [[Shares(share, ended(now)[method], trials, active, before, enough_from(share), border, "starts")]]
 
     return draw
 
@@ -157,8 +158,8 @@ def pin_stuck(ax: Axes, pinned: Record, now: Record) -> None:
     rows = np.array(pinned["experts"][: len(now["experts"])])  # those that are still on the map
     style: dict[str, Any] = {"color": theme.REFERENCE, "markersize": 5, "clip_on": False, "zorder": 4}
     both = stuck_by_experts(MarkRecord(pinned)).numpy()
-    for stuck, up in zip(both, maps.away(len(both)), strict=True):
-        ax.plot(stuck[: len(rows)], rows + up, "s", label="pinned: stuck", **style)
+    for shares, up in zip(both, maps.away(len(both)), strict=True):
+        ax.plot(shares[: len(rows)], rows + up, "s", label="pinned: stuck", **style)
     write(ax, 0, ax.get_ylim()[0], ["grey squares: pinned"], theme.MUTED, ha="left", size=theme.SMALL_SIZE, down=56)
 
 
@@ -166,21 +167,21 @@ def pin_stuck(ax: Axes, pinned: Record, now: Record) -> None:
 
 
 def progress(now: Record) -> str:
-    return f"{now['done'].sum()} of {now['done'].size} cells"
+    return f"{now['done'].all(-1).sum()} of {now['done'][..., 0].size} cells"
 
 
 def trouble(now: MarkRecord) -> Words:
-    lost = (now.last("diverged").nan_to_num() * now.values.number("trials")).sum()
+    lost = ((now.last("done") > 0) & now.last("regressor_fit").isnan()).sum()
     why = "T2 lacks directions, or numbers became infinite"
     one = Words(f"1 start ended without a result: {why}. It counts as not found.")
     several = say(f"{{:.0f}} starts ended without a result: {why}. They count as not found.", lost)
-    return either(lost > 0.5, either(lost < 1.5, one, several), NOTHING)
+    return either(lost > 0, either(lost < 2, one, several), NOTHING)
 
 
 def caption(now: MarkRecord) -> Words:
-    done, stuck = now.last("done"), now.last("stuck").nan_to_num()
-    cells, count = torch.ones_like(done).sum(), done.sum((1, 2))
-    share = stuck.sum((1, 2)) / count.clamp(min=1)
+    done, begun = (now.last("done") > 0).all(-1), ended(now) > 0
+    cells, count = torch.ones_like(done).sum(), begun.sum((1, 2))
+    share = stuck(now).nan_to_num().sum((1, 2)) / count.clamp(min=1)
     random, spectral = count > 0
     told = (
         say("{:.0%} of the random starts", share[0], when=random)
@@ -193,16 +194,16 @@ def caption(now: MarkRecord) -> Words:
     )
     so_far = say("{:.0f} of {:.0f} cells are done", done.sum(), cells) + _running(now) + Words(". So far ") + told
     whole = _found(now) + Words(" On the whole map ") + told
-    return either(done.sum() == cells, whole, either(done.sum() > 0, so_far, empty))
+    return either(done.sum() == cells, whole, either(begun.any(), so_far, empty))
 
 
 def _running(now: MarkRecord) -> Words:
-    """Returns which cell is computed now."""
+    """Returns which cell is computed now, where it is one alone."""
     active = now.last("active") > 0
     k = first_true(active.any(2).any(0)) + EXPERTS[0] - 1
     n = (now.last("samples") * active.any(1).any(0)).sum()
     where = [say(f", now the {start} start at k = {{:.0f}}, n = {{:.0f}}", k, n) for start in STARTS]
-    return either(active.any(), either(active[0].any(), *where), NOTHING)
+    return either(active.sum() == 1, either(active[0].any(), *where), NOTHING)
 
 
 def _found(now: MarkRecord) -> Words:
@@ -215,16 +216,49 @@ def _found(now: MarkRecord) -> Words:
     return text + either(most[0].nan_to_num() == most[1].nan_to_num(), same, apart)
 
 
-def most_experts(now: MarkRecord) -> Float[Tensor, " method"]:
-    """Returns the most experts up to which 90 % find all regressors with the largest n; NaN where there are none."""
-    enough = now.last("found")[:, :, -1].nan_to_num() >= ENOUGH - 1e-9
-    many = enough.to(torch.float64).cumprod(1).sum(1)
-    return torch.where(many > 0, many + EXPERTS[0] - 1, torch.nan)
-
-
 def train(**values: Any) -> Iterator[StuckRecord]:
     return stuck_records(**given_of(values))
 
+
+# ---- the same starts in a page ----
+
+
+def run_of_cell(values: Mapping[str, Any]) -> JudgedRun:
+    """Returns the run of one start, of k = "experts" and n = "samples", by the method of its map."""
+    plan = plan_of(**given_of(values))
+    method = {STARTS[0]: METHODS[values["step"]], STARTS[1]: SPECTRAL}[values["start"]]
+    point = {"k": values["experts"], "samples": values["samples"], "algorithm": method}
+    run = run_of(point, trials=1, seed=values["seed"], **plan.figure.how())
+    return JudgedRun(**dict(run), **plan.test)
+
+
+LIVE = LivePage(
+    numbers={
+        "dimension": (8, 9, 11), "experts": (4, 5, 3), "samples": (300, 400, 520), "noise": (0.3, 0.5, 0.2),
+        "iterations": (60, 80, 140),
+    },
+    derived={"rows": Derived({"dimension": 1}, len(EXPERTS), less=1)},
+    choices=[
+        {"start": STARTS[0], "step": step, "regressors": regressors}
+        for step in (EM, GRADIENT) for regressors in ("orthonormal", "random")
+    ] + [
+        {"start": STARTS[1], "experts": experts, "regressors": regressors}
+        for experts in ((2, 5), (6, 6)) for regressors in ("orthonormal", "random")
+    ],
+    fills=Fills(
+        run_of_cell,
+        judging,
+        {"regressor_fit": lambda now: now.last("regressor_fit")[0], "stuck": lambda now: now.last("stuck")[0]},
+        own={"experts": 4, "samples": 300},
+        lowest=EXPERTS[0],
+        maps=("start", STARTS),
+        rows="rows",
+        columns=lambda values: SAMPLES,
+        numbers={"rows": (5, 3, 6), "trials": (20, 12, 9)},
+        first=2,
+    ),
+)  # fmt: skip
+"""How the starts and the maps are recorded for a page: the spectral method has more restarts from k = 6 on."""
 
 StuckRateLab = lab(
     "Stuck starts",
@@ -236,6 +270,7 @@ StuckRateLab = lab(
     move as one batch.
     """,
     knobs=KNOBS,
+    page=LIVE,
     question=QUESTION,
     goals=GOALS,
     stories=STORIES,

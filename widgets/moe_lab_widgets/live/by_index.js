@@ -77,7 +77,8 @@ export const BY_INDEX = {
     const spread = { ...which, sizes, strides: sizes.map((_, own) => (own === d ? which.strides[0] : 0)) };
     return writtenAt.call(this, scattering, output, [input, dimension, spread, source]);
   },
-  searchsorted({ given, results: [output] }) {
+  searchsorted({ given, named, results: [output] }) {
+    const { right = false } = named;
     const [sorted, wanted] = given.slice(0, 2).map((one) => this.operand(one));
     const outer = sorted.sizes.length - 1;
     const [n, each] = [sorted.sizes[outer], wanted.sizes[outer]];
@@ -95,7 +96,8 @@ export const BY_INDEX = {
           let [low, high] = [0, n];
           while (low < high) {
             const middle = (low + high) >> 1;
-            if (h[from[row] + middle * step] < value) low = middle + 1;
+            const at = h[from[row] + middle * step];
+            if (at < value || (right && at === value)) low = middle + 1;
             else high = middle;
           }
           h[into[row] + place * last] = low;

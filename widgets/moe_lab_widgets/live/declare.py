@@ -11,18 +11,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Fills:
-    """The map that a page fills with trainings, of one trial each.
+    """The map that a page fills with trainings, of one trial each; or several maps of the same cells.
 
     Attributes:
       run: returns the Config of a training for the values of the knobs and of `own`.
       training: begins it.
       results: what is kept of it: takes its last record (`MarkRecord`), returns a number.
       own: the values that a training has besides, as recorded first: that of its row, then that of its column.
-      rows: the size (`Derived`) that says how many rows there are; row 1 has the value 1.
+      rows: the size (`Derived`) that says how many rows there are.
       columns: returns the values of the columns for the values of the knobs.
       numbers: at which sizes the map's picture is recorded, as `LivePage.numbers`.
       first: trials of every cell that train before the others.
-      passes: over the data, in a training.
+      passes: over the data, in a training; 0 where its stages say how long it is.
+      lowest: the value of the lowest row; each row's is one more than that of the row below.
+      maps: where there are several, the name of a value that a training has besides, and its value for each map.
     """
 
     run: Callable[[Mapping[str, Any]], Any]
@@ -33,7 +35,9 @@ class Fills:
     columns: Callable[[Mapping[str, Any]], Sequence[int]]
     numbers: Mapping[str, tuple[float, float, float]]
     first: int
-    passes: int
+    passes: int = 0
+    lowest: int = 1
+    maps: tuple[str, Sequence[str]] = ("", ())
 
     @property
     def row(self) -> str:
@@ -46,7 +50,7 @@ class Fills:
 
 @dataclass(frozen=True)
 class Derived:
-    """A size that is no knob: a product of powers of knobs, rounded up.
+    """A size that is no knob: a product of powers of knobs, rounded up, less a number.
 
     Attributes:
       powers: of the knobs; a recording for some size has the first one, whose power is 1, at a value that leads to it.
@@ -55,12 +59,13 @@ class Derived:
 
     powers: Mapping[str, float]
     most: str | float
+    less: int = 0
 
     def knob_for(self, size: float, values: Mapping[str, Any]) -> dict[str, float]:
         """Returns the value of the first knob that leads to a size, where the other knobs have these values."""
         first, *others = self.powers
         product_of_others = math.prod(float(values[name]) ** self.powers[name] for name in others)
-        return {first: (size - 0.5) / product_of_others}
+        return {first: (size + self.less - 0.5) / product_of_others}
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class LivePage:
         """
         missing = [name for name, value in self.fixed.items() if values.get(name, value) != value]
         for one in self.variants:
-            if not missing and all(_fits(choice, values[name]) for name, choice in one.items()):
+            if not missing and all(_fits(choice, values[name]) for name, choice in one.items() if name in values):
                 return one
         raise KeyError(*(missing or [name for one in self.variants for name in one]))
 

@@ -52,7 +52,10 @@ def document_of(
         {"when": when, **{name: packer.packed(part) for name, part in one.items()}}
         for when, one in zip(whens, recordings, strict=True)
     ]
-    derived = {name: {"powers": list(one.powers.items()), "most": one.most} for name, one in page.derived.items()}
+    derived = {
+        name: {"powers": list(one.powers.items()), "most": one.most, "less": one.less}
+        for name, one in page.derived.items()
+    }
     return in_json({"lab": about, "derived": derived, "variants": variants, **packer.lists})
 
 

@@ -7,7 +7,7 @@ const SETTLED = 60;
 const PICTURES = 80;
 const CREW = "Worker" in globalThis ? Math.min(8, navigator.hardwareConcurrency || 1) : 1;
 
-/** All rows of a column, in one trial. @typedef {{ column: number, trial: number }} Job */
+/** All rows of a column of one map, in one trial. @typedef {{ map: number, column: number, trial: number }} Job */
 /** @typedef {{ job: Job | null, tell: (message: any) => void }} Member of the crew; `job` is under way */
 
 /** Returns a function that sends messages to a crew.
@@ -100,7 +100,7 @@ class MapCrew {
 
   /** Takes what there is to be filled. @param {any} message */
   begun({ id, furniture, fills, trials }) {
-    const cells = fills.rows * fills.columns.length;
+    const cells = mapsOf(fills) * fills.rows * fills.columns.length;
     const columns = JSON.stringify([fills.rows, fills.columns]);
     const known = this.shown.columns === columns ? this.shown.shares : new Float64Array(cells).fill(NaN);
     this.fills = fills;
@@ -117,9 +117,9 @@ class MapCrew {
   }
 
   /** Keeps what a training has come to, in float32 as the library does. @param {any} message */
-  keep({ trial, column, row, results }) {
-    const { columns } = /** @type {import("./map_session.js").Fills} */ (this.fills);
-    const at = ((row - 1) * columns.length + column) * this.trials + trial;
+  keep({ map, trial, column, row, results }) {
+    const { rows, columns } = /** @type {import("./map_session.js").Fills} */ (this.fills);
+    const at = ((map * rows + row - 1) * columns.length + column) * this.trials + trial;
     this.measures.done[at] = 1;
     for (const [name, value] of Object.entries(results)) this.measures[name][at] = Math.fround(value);
     this.ended += 1;
@@ -133,7 +133,8 @@ class MapCrew {
     const { active } = this.measures;
     active.fill(0);
     for (const { job } of this.members) {
-      if (job) for (let row = 0; row < rows; row++) active[row * columns.length + job.column] = 1;
+      if (!job) continue;
+      for (let row = 0; row < rows; row++) active[(job.map * rows + row) * columns.length + job.column] = 1;
     }
     this.draw();
   }
@@ -149,11 +150,11 @@ class MapCrew {
 
   /** Shows a picture, and asks for the next one where more has come. @param {any} message */
   pictured(message) {
-    const { share, before } = message.pictures[""].panels
-      .flat(2)
-      .find((/** @type {any} */ one) => one.mark === "Shares");
-    const shares = Float64Array.from(share.data, (one, cell) => (Number.isFinite(one) ? one : before.data[cell]));
-    this.shown = { ...this.shown, shares };
+    const maps = message.pictures[""].panels.flat(2).filter((/** @type {any} */ one) => one.mark === "Shares");
+    const shares = maps.flatMap((/** @type {any} */ { share, before }) =>
+      Array.from(share.data, (one, cell) => (Number.isFinite(one) ? one : before.data[cell])),
+    );
+    this.shown = { ...this.shown, shares: Float64Array.from(shares) };
     if (message.ended) this.playing = false;
     this.handle({ ...message, diverged: {} });
     setTimeout(() => {
@@ -164,14 +165,21 @@ class MapCrew {
   }
 }
 
+/** How many maps there are. @param {import("./map_session.js").Fills} fills */
+const mapsOf = ({ maps }) => Math.max(1, maps[1].length);
+
 /** The jobs in their order: the first trials of every cell, column after column, then the others.
  * @param {import("./map_session.js").Fills} fills @param {number} trials */
-function jobsOf({ columns, first }, trials) {
+function jobsOf(fills, trials) {
+  const { columns, first } = fills;
   const looks = Math.min(first, trials);
   /** @param {number} begin @param {number} end @returns {Job[]} */
   const some = (begin, end) =>
     columns.flatMap((_, column) =>
-      Array.from({ length: end - begin }, (_, more) => ({ column, trial: begin + more })),
+      Array.from({ length: mapsOf(fills) * (end - begin) }, (_, number) => {
+        const map = number % mapsOf(fills);
+        return { map, column, trial: begin + Math.floor(number / mapsOf(fills)) };
+      }),
     );
   return [...some(0, looks), ...some(looks, trials)];
 }

@@ -2,8 +2,8 @@
  *
  * It is told {type: "load", text} first. Told {type: "begin", id, values}, it answers {type: "begun", id, furniture,
  * fills, trials}; told {type: "draw", id, measures, step, total}, {type: "record", id, step, ended, pictures}. Told
- * {type: "train", id, values, fills, trial, column}, it trains all rows of a column in one trial, and answers {type:
- * "trained", id, trial, column, row, results} for each, then {type: "idle", id}; told {type: "stop"}, it gives that up.
+ * {type: "train", id, values, fills, map, trial, column}, it trains all rows of a column in one trial, and answers
+ * {type: "trained", id, map, trial, column, row, results} for each, then {type: "idle", id}; told {type: "stop"}, it gives that up.
  * Where anything fails it answers {type: "failed", id, words}. */
 
 import { Engine } from "./engine.js";
@@ -17,10 +17,11 @@ const PATIENCE = 25;
 
 /** @typedef {Record<string, any>} Values */
 /** What a map is filled with: the names of the values that a training has of its row and its column; how many rows
- * there are; the values of the columns; trials of every cell that train first; passes over the data; and what is kept.
- * @typedef {{ row: string, rows: number, column: string, columns: number[], first: number, passes: number,
- *   results: string[] }} Fills */
-/** @typedef {{ id: number, values: Values, fills: Fills, trial: number, column: number }} Job */
+ * there are, and the value of the lowest; the values of the columns; trials of every cell that train first; passes over
+ * the data; what is kept; and of several maps the name of a value that a training has, and that of each.
+ * @typedef {{ row: string, rows: number, lowest: number, column: string, columns: number[], first: number,
+ *   passes: number, results: string[], maps: [string, string[]] }} Fills */
+/** @typedef {{ id: number, values: Values, fills: Fills, map: number, trial: number, column: number }} Job */
 
 export class MapSession {
   /** @param {(message: any) => void} post takes the answers */
@@ -65,13 +66,14 @@ export class MapSession {
   }
 
   /** @param {Job} job */
-  async train({ id, values, fills, trial, column }) {
+  async train({ id, values, fills, map, trial, column }) {
     this.training = id;
     /** Raw numbers that the trainings share. @type {Map<string, Float64Array>} */
     const drawn = new Map();
     let heard = performance.now();
     for (let row = 1; row <= fills.rows; row++) {
-      const own = { ...values, [fills.row]: row, [fills.column]: fills.columns[column] };
+      const own = { ...values, [fills.row]: fills.lowest + row - 1, [fills.column]: fills.columns[column] };
+      if (fills.maps[1].length) own[fills.maps[0]] = fills.maps[1][map];
       const plan = { seed: values.seed, passes: fills.passes, every: Infinity, first: trial, drawn };
       const run = new Run(this.instance(own, "recorded"), own, plan);
       while (!run.ended) {
@@ -81,7 +83,7 @@ export class MapSession {
         heard = performance.now();
         if (this.training !== id) return; // the map is no longer wanted
       }
-      this.post({ type: "trained", id, trial, column, row, results: resultsOf(run) });
+      this.post({ type: "trained", id, map, trial, column, row, results: resultsOf(run) });
     }
     this.post({ type: "idle", id });
   }

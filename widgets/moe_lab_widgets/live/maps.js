@@ -21,36 +21,40 @@ const BOUND = [11, 5.5];
 /** Pixels from which on a column has room for its numbers in their usual size; and beside a map without a key. */
 const NARROW = 34;
 const BESIDE = 62;
-/** How thick a bar is, as a share of its row. */
+/** How thick a bar is, as a share of its row; of several that lie above one another, and how far apart. */
 const THICK = 0.62;
+const LIES = 0.27;
+const AWAY = 0.34;
 
 /** @type {Record<string, (this: AxesPen, one: any) => void>} */
 export const OF_MAPS = {
   ShareTable(one) {
     const { context } = this;
-    const { columns, across, up, key } = one;
+    const { columns, across, up, key = NaN, first = 1 } = one;
     const rows = Math.round(one.rows);
-    const narrow = this.box.width / columns.length < NARROW; // then the map takes the place of its key
+    const narrow = Number.isFinite(key) && this.box.width / columns.length < NARROW; // then the map takes the place of its key
     const box = narrow ? { ...this.box, width: this.width - this.box.left - BESIDE } : this.box;
     this.box = box;
-    this.scales = { x: [-0.5, columns.length - 0.5], y: [0.5, rows + 0.5] };
-    this.map = one;
+    this.scales = { x: [-0.5, columns.length - 0.5], y: [first - 0.5, first + rows - 0.5] };
+    this.map = { ...one, first };
     const bottom = box.top + box.height;
-    upTo(rows).forEach((row) => this.write(String(row + 1), box.left - 8, this.y(row + 1), { align: "right" }));
+    upTo(rows).forEach((row) => {
+      this.write(String(first + row), box.left - 8, this.y(first + row), { align: "right" });
+    });
     columns.forEach((/** @type {string} */ words, /** @type {number} */ column) => {
       this.write(words, this.x(column), bottom + 14, { align: "center", size: sizeIn(box.width / columns.length) });
     });
     const looks = { size: TEXT, colour: THEME.ink, align: /** @type {CanvasTextAlign} */ ("center") };
     this.write(across, box.left + box.width / 2, bottom + 33, looks);
     this.write(up, box.left - 31, box.top + box.height / 2, { ...looks, turn: -Math.PI / 2 });
-    if (narrow) return;
+    if (narrow || !Number.isFinite(key)) return;
     const left = box.left + box.width + key;
     upTo(256).forEach((place) => {
       context.fillStyle = THEME.ramp[place];
       context.fillRect(left, bottom - ((place + 1) * box.height) / 256, 12, box.height / 256 + 0.5);
     });
-    for (const share of [0, 0.5, 1]) this.write(percent(share), left + 18, this.y(0.5 + share * rows));
-    const enough = this.y(0.5 + 0.9 * rows);
+    for (const share of [0, 0.5, 1]) this.write(percent(share), left + 18, this.y(first - 0.5 + share * rows));
+    const enough = this.y(first - 0.5 + 0.9 * rows);
     line(
       context,
       [
@@ -71,10 +75,10 @@ export const OF_MAPS = {
     for (const cell of upTo(rows * columns)) {
       const [row, column] = [Math.floor(cell / columns), cell % columns];
       const [share, before, count] = [one.share, one.before, one.ended].map(({ data }) => data[cell]);
-      const middle = this.at(column, row + 1);
+      const middle = this.at(column, map.first + row);
       const running = Boolean(one.running.data[cell]) && count < trials;
       drawCell(this, middle, [wide, high], { count, share, before, running, trials });
-      const name = map.cell.replace("{}", String(row + 1)).replace("{}", map.columns[column]);
+      const name = map.cell.replace("{}", String(map.first + row)).replace("{}", map.columns[column]);
       const right = Math.round(share * count);
       const words = count ? `${percent(share)}, ${right} of ${count} ${one.counted}` : "nothing has run";
       const box = { left: middle[0] - wide / 2, top: middle[1] - high / 2, width: wide, height: high };
@@ -82,7 +86,7 @@ export const OF_MAPS = {
     }
     const whole = upTo(rows * columns).every((cell) => one.ended.data[cell] >= trials);
     const dash = whole ? [] : UNSURE;
-    const parts = border(this, Array.from(one.enough.data));
+    const parts = border(this, Array.from(one.enough.data), map.first);
     for (const part of parts) line(this.context, part, "white", 5 * POINT);
     for (const part of parts) line(this.context, part, THEME.failure, 2.6 * POINT, { dash });
   },
@@ -118,6 +122,26 @@ export const OF_MAPS = {
       if (to - from > 0.01) line(context, [this.at(from, row + 1), this.at(to, row + 1)], THEME.ink, 2 * POINT);
       const words = `row ${row + 1}: ${name} ${percent(level)}; ${apart}: ${percent(from)} to ${percent(to)}`;
       this.spots.push({ box: { ...box, top: y - thick / 2, height: thick }, words, thing: -1 });
+    }
+  },
+  Lying({ values, first, styles, names }) {
+    const { context } = this;
+    const [rows, parts] = values.sizes;
+    const high = Math.abs(this.y(1) - this.y(0));
+    for (const place of upTo(rows * parts)) {
+      const [row, part, value] = [first + Math.floor(place / parts), place % parts, values.data[place]];
+      if (!Number.isFinite(value)) continue;
+      const y = this.y(row + AWAY * ((parts - 1) / 2 - part));
+      const box = {
+        left: this.x(0),
+        top: y - (LIES * high) / 2,
+        width: this.x(value) - this.x(0),
+        height: LIES * high,
+      };
+      context.fillStyle = INKS[styles[part]];
+      context.fillRect(box.left, box.top, box.width, box.height);
+      const words = `${names[part].replace("{}", String(row))}: ${percent(value)}`;
+      this.spots.push({ box: { ...this.box, top: box.top, height: box.height }, words, thing: -1 });
     }
   },
 };
@@ -197,8 +221,9 @@ function hatch(pen) {
   });
 }
 
-/** The parts of the line from which on enough runs succeed. @param {AxesPen} pen @param {number[]} columns of the rows */
-function border(pen, columns) {
+/** The parts of the line from which on enough runs succeed.
+ * @param {AxesPen} pen @param {number[]} columns of the rows @param {number} first the height of the lowest row */
+function border(pen, columns, first) {
   /** @type {Place[][]} */
   const parts = [[]];
   columns.forEach((column, row) => {
@@ -209,13 +234,13 @@ function border(pen, columns) {
     }
     const x = pen.x(column - 0.5) + INSET / 2;
     const last = part[part.length - 1];
-    let low = pen.y(row + 0.5);
+    let low = pen.y(first + row - 0.5);
     if (last && last[0] !== x) {
       const shift = x > last[0] ? INSET : -INSET; // the horizontal part lies inside the row that succeeds there
       last[1] += shift;
       low += shift;
     }
-    part.push([x, low], [x, pen.y(row + 1.5)]);
+    part.push([x, low], [x, pen.y(first + row + 0.5)]);
   });
   return parts;
 }

@@ -31,6 +31,7 @@ export function tablesOf(panels, furniture, picture) {
           const parts = ["10 %", one.name, "90 %"];
           return [rowsOf(name, furniture[0].axes[0], parts, [one.low, one.middle, one.high], "{:.0%}", "")];
         }
+        if (one.mark === "Lying") return [barsLyingOf(name, one)];
         if (one.mark === "Ways") return [placesOf(name, furniture[place].axes[own], one)];
         return [];
       });
@@ -110,7 +111,7 @@ function takenOf(axes, { weights, refused, lost }) {
 /** How many runs of each cell have succeeded, of those that have ended; the highest row first.
  * @param {string} name @param {any[]} axes @param {any} shares */
 function mapOf(name, axes, { share, ended }) {
-  const { cell, columns } = axes.find((one) => one.mark === "ShareTable");
+  const { cell, columns, first = 1 } = axes.find((one) => one.mark === "ShareTable");
   const [rows, count] = share.sizes;
   const [row, column] = cell.split(", ");
   const lines = upTo(rows).map((at) =>
@@ -120,7 +121,21 @@ function mapOf(name, axes, { share, ended }) {
     }),
   );
   const heads = columns.map((/** @type {string} */ words) => column.replace("{}", words));
-  return gridOf(name, namesOf(row, rows).reverse(), heads, lines.reverse());
+  return gridOf(name, namesOf(row, rows, first).reverse(), heads, lines.reverse());
+}
+
+/** Bars that lie in rows, the highest row first; their names begin with that of the row.
+ * @param {string} name @param {any} bars */
+function barsLyingOf(name, { values, first, names }) {
+  const [rows, parts] = values.sizes;
+  const heads = names.map((/** @type {string} */ words) => words.split(", ").slice(1).join(", "));
+  const lines = upTo(rows).map((row) =>
+    upTo(parts).map((part) => {
+      const numbers = [values.data[row * parts + part]];
+      return Number.isFinite(numbers[0]) ? written({ text: "{:.0%}", numbers }) : "–";
+    }),
+  );
+  return gridOf(name, namesOf(names[0].split(", ")[0], rows, first).reverse(), heads, lines.reverse());
 }
 
 /** What stands beside the rows of a map; the highest row first. @param {string} name @param {any[]} axes of the map

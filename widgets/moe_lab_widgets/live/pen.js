@@ -51,11 +51,11 @@ export const INKS = {
 export const rowOf = ({ sizes, data }, row) =>
   Array.from({ length: sizes[1] }, (_, place) => data[row * sizes[1] + place]);
 
-/** The names of rows or columns. @param {string | string[]} pattern @param {number} count */
-export const namesOf = (pattern, count) =>
+/** The names of rows or columns. @param {string | string[]} pattern @param {number} count @param {number} first */
+export const namesOf = (pattern, count, first = 1) =>
   Array.isArray(pattern)
     ? pattern.slice(0, count)
-    : Array.from({ length: count }, (_, place) => pattern.replace("{}", String(place + 1)));
+    : Array.from({ length: count }, (_, place) => pattern.replace("{}", String(first + place)));
 
 export class AxesPen {
   /** @param {Context} context @param {number} focus @param {number} width of the panel */

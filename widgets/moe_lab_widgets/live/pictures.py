@@ -163,6 +163,7 @@ def pictures_in(
         "total": place(now.total),
         "steps": {name: place(one) for name, one in now.steps.items()},
         "ends": {},
+        "stages": {},
         "history": [
             {"run": run, "measure": measure, "place": place(one)} for (run, measure), one in now.history.items()
         ],
@@ -189,7 +190,7 @@ def recorded_map(lab: Any, values: Mapping[str, Any]) -> Document:
     recorder, fills = OperationRecorder(), lab.declaration.page.fills
     given = RecordedValues(recorder, values)
     rows, columns = int(values[fills.rows]), fills.columns(values)
-    cells = rows, len(columns)
+    cells: tuple[int, ...] = (*([len(fills.maps[1])] if fills.maps[1] else []), rows, len(columns))
     shapes: dict[str, tuple[int, ...]] = {name: (*cells, int(values["trials"])) for name in ("done", *fills.results)}
     shapes |= {"active": cells, PALE: cells, fills.column: (len(columns),)}
     with torch._C._DisableTorchDispatch():
@@ -199,7 +200,8 @@ def recorded_map(lab: Any, values: Mapping[str, Any]) -> Document:
     now = RecordedNow(recorder, given, {ONLY: latest}, 1)
     drawn = [pictures_of(lab, values, {}, [{}])(recorder, given, now, 0)]
     document = tidied(pictures_in(recorder, given, now, [{ONLY: ONLY}], drawn), recorder)
-    own = {name: getattr(fills, name) for name in ("row", "column", "first", "passes")}
+    own = {name: getattr(fills, name) for name in ("row", "column", "first", "passes", "lowest")}
+    own["maps"] = [fills.maps[0], list(fills.maps[1])]
     return {**document, "fills": {**own, "rows": rows, "columns": list(columns), "results": list(fills.results)}}
 
 

@@ -25,7 +25,7 @@ from moe_lab.core.trials import Draw, numbers_from
 from moe_lab_widgets.live.declare import Fills
 from moe_lab_widgets.live.operations import NotRecordedError, OperationRecorder, Place
 from moe_lab_widgets.live.pictures import Pictures, RecordedNow, RecordedValues, pictures_in, pictures_of
-from moe_lab_widgets.live.tidying import Document, shared_runs, tidied
+from moe_lab_widgets.live.tidying import Document, in_stage, shared_runs, tidied
 
 SPARE = 1.5
 """How many times as many records as a Lab wants there may be."""
@@ -97,7 +97,7 @@ def _recorded(
     apart = any(type(one).online is not Learner.online for one in learners.values())
     # in the order in which they run, so that what a first program keeps is there for the others
     _measured("first" if apart else "whole", learners, recorder, latest)
-    _stepped(learners, recorder)
+    _stepped(learners, recorder, latest)
     ends = _ended(learners, recorder)
     for kind in ("whole", "measure") if apart else ("measure",):
         _measured(kind, learners, recorder, latest)
@@ -110,6 +110,7 @@ def _recorded(
         "draws": draws.told(steps=False),
         "stepDraws": draws.told(steps=True),
         "ends": ends,
+        "stages": {name: list(learner.stages) for name, learner in learners.items() if learner.stages},
         "state": {name: {"loss": place(one.loss), "active": place(one.active)} for name, one in learners.items()},
         "finite": list(trainings[now.names[0]].must_be_finite),
         "constant": {name: {measure: place(one) for measure, one in some.items()} for name, some in constant.items()},
@@ -187,11 +188,18 @@ def _begun(
     return trainings
 
 
-def _stepped(learners: Mapping[str, Learner], recorder: OperationRecorder) -> None:
-    """Records a step of each run."""
+def _stepped(
+    learners: Mapping[str, Learner], recorder: OperationRecorder, latest: dict[str, dict[str, Tensor]]
+) -> None:
+    """Records a step of each run; of one in stages a step of each, how it begins, and how what it moves is measured."""
     for name, learner in learners.items():
-        with as_on_accelerator(), recorder.program(f"step/{name}"):
-            learner.take_step(*learner.inputs_of(learner.coming or {}))
+        for stage in range(max(1, len(learner.stages))):
+            if stage:
+                _measured("measure", {name: learner}, recorder, latest, stage - 1)
+                with as_on_accelerator(), recorder.program(f"enter/{in_stage(name, stage)}"):
+                    learner.enter()
+            with as_on_accelerator(), recorder.program(f"step/{in_stage(name, stage)}"):
+                learner.take_step(*learner.inputs_of(learner.coming or {}))
 
 
 def _ended(learners: Mapping[str, Learner], recorder: OperationRecorder) -> dict[str, Any]:
@@ -211,16 +219,23 @@ def _ended(learners: Mapping[str, Learner], recorder: OperationRecorder) -> dict
 
 
 def _measured(
-    kind: str, learners: Mapping[str, Learner], recorder: OperationRecorder, latest: dict[str, dict[str, Tensor]]
+    kind: str,
+    learners: Mapping[str, Learner],
+    recorder: OperationRecorder,
+    latest: dict[str, dict[str, Tensor]],
+    stage: int | None = None,
 ) -> None:
     """Records how runs are measured, into the buffers that are there or new ones.
 
     Args:
       kind: "first", before the first step where that differs; "whole", at the end and else at the start; or "measure".
+      stage: in which it is measured; None for the first one before a step, and for the last one after it.
     """
     for name, learner in learners.items():
+        begun = bool(recorder.programs.get(f"step/{name}"))
+        at = stage if stage is not None else max(0, len(learner.stages) - 1) if begun else 0
         learner.done = int(kind != "first")
-        with as_on_accelerator(), recorder.program(f"{kind}/{name}"):
+        with as_on_accelerator(), recorder.program(f"{kind}/{in_stage(name, at)}"):
             found = ({} if kind == "first" else learner.online()) | learner.measure(kind != "measure")
             for measure, value in found.items():
                 if measure not in latest[name]:

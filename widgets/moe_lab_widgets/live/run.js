@@ -16,7 +16,7 @@ import { Stream } from "./streams.js";
  * @typedef {{ every: number, last: Place }} Ending */
 /** @typedef {import("./places.js").Programs & { draws: Draw[], stepDraws: Draw[], values: Record<string, Place>,
  *   choices: Record<string, string[]>,
- *   first: Place, ended: Place, step: Place, total: Place, steps: Record<string, Place>, ends: Record<string, Ending>,
+ *   first: Place, ended: Place, step: Place, total: Place, steps: Record<string, Place>, ends: Record<string, Ending>, stages: Record<string, number[]>,
  *   history: { run: string, measure: string, place: Place }[],
  *   state: Record<string, { loss: Place, active: Place }>, finite: string[],
  *   measured: Record<string, Record<string, Place>>, pictures: Record<string, any> }} Recorded */
@@ -40,8 +40,13 @@ export class Run {
     this.epochs = Object.fromEntries(
       Object.entries(recorded.ends).map(([name, one]) => [name, Math.ceil(one.every)]),
     );
+    /** The step after which each stage of a run ends. @type {Record<string, number[]>} */
+    this.stageEnds = Object.fromEntries(Object.entries(recorded.stages).map(([name, some]) => [name, sumsOf(some)]));
+    /** The stage of each run, counted from 0. */
+    this.stage = Object.fromEntries(this.names.map((name) => [name, 0]));
     const epoch = Math.max(1, ...Object.values(this.epochs));
-    this.total = (passes || Math.ceil(steps / epoch)) * epoch;
+    const staged = Object.values(this.stageEnds).map((ends) => ends[ends.length - 1]);
+    this.total = staged.length ? Math.max(...staged) : (passes || Math.ceil(steps / epoch)) * epoch;
     this.firstTrial = first;
     this.drawn = drawn;
     this.every = every;
@@ -136,22 +141,50 @@ export class Run {
 
   /** Takes a step, and records where one is due; returns whether it has. */
   advance() {
-    for (const name of this.names) this.engine.run(`step/${name}`);
+    for (const name of this.names) this.takeStep(name);
     this.step += 1;
     this.fillStep();
     for (const [name, every] of Object.entries(this.epochs)) {
       if (this.step % every === 0) this.endTrials(name);
     }
+    for (const name of this.names) if (this.step === this.lastOf(name) && this.step < this.total) this.close(name);
     const due = this.step % this.every === 0 || this.step >= this.total || this.ended;
     if (due) this.record();
     return due;
   }
 
-  /** Ends trials by the rule of a run; where none is left, that is where the run ends. @param {string} name */
+  /** Takes a step of a run that has not ended, in the stage that it is in. @param {string} name */
+  takeStep(name) {
+    if (this.step >= this.lastOf(name)) return;
+    const stage = this.stageEnds[name]?.findIndex((end) => this.step < end) ?? 0;
+    if (stage > this.stage[name]) {
+      this.stage[name] = stage;
+      this.engine.run(`enter/${this.inStage(name)}`);
+    }
+    this.engine.run(`step/${this.inStage(name)}`);
+  }
+
+  /** What a run's programs are named after in its stage (`tidying.in_stage`). @param {string} name */
+  inStage(name) {
+    return this.stage[name] ? `${name}~${this.stage[name]}` : name;
+  }
+
+  /** The step after which a run ends. @param {string} name */
+  lastOf(name) {
+    const ends = this.stageEnds[name];
+    return ends ? ends[ends.length - 1] : this.total;
+  }
+
+  /** Ends trials by the rule of a run. @param {string} name */
   endTrials(name) {
     const { recorded, engine } = this;
-    engine.set(recorded.ends[name].last.buffer, this.step >= this.total ? 1 : 0);
+    engine.set(recorded.ends[name].last.buffer, this.step >= this.lastOf(name) ? 1 : 0);
     engine.run(`end/${name}`);
+    this.close(name);
+  }
+
+  /** Looks which trials of a run have ended; where none is left, that is where the run ends. @param {string} name */
+  close(name) {
     this.look(name);
     if (Number.isNaN(this.over[name]) && this.finished[name].every(Boolean)) {
       this.measure(name, true);
@@ -166,7 +199,8 @@ export class Run {
     const [losses, still] = [this.engine.read(loss), this.engine.read(active)];
     for (let trial = 0; trial < this.trials; trial++) {
       if (!Number.isFinite(losses[trial])) this.diverged[name][trial] = 1;
-      if (this.diverged[name][trial] || !still[trial] || this.step >= this.total) this.finished[name][trial] = 1;
+      if (this.diverged[name][trial] || !still[trial] || this.step >= this.lastOf(name))
+        this.finished[name][trial] = 1;
     }
   }
 
@@ -175,7 +209,7 @@ export class Run {
     const { recorded, engine } = this;
     for (const name of this.names) {
       if (Number.isNaN(this.over[name])) {
-        this.measure(name, this.step === 0 || this.step >= this.total);
+        this.measure(name, this.step === 0 || this.step >= this.lastOf(name));
         this.keep(name, this.rows[name]++);
       } else if (this.step > this.over[name]) this.keep(name, this.rows[name]);
     }
@@ -188,7 +222,7 @@ export class Run {
   measure(name, whole) {
     const { recorded, engine } = this;
     const programs = [this.step === 0 ? "first" : "", whole ? "whole" : "", "measure"];
-    engine.run(programs.map((one) => `${one}/${name}`).find((one) => one in recorded.programs) ?? "");
+    engine.run(programs.map((one) => `${one}/${this.inStage(name)}`).find((one) => one in recorded.programs) ?? "");
     if (this.step) this.look(name); // before the first step there is no loss
     for (const measure of recorded.finite) {
       engine.read(recorded.measured[name][measure]).forEach((value, at, values) => {
@@ -235,6 +269,12 @@ export class Run {
     this.engine.run(`marks${key}`);
     return this.recorded.pictures[key];
   }
+}
+
+/** The sums of the first numbers, of the first two, and so on. @param {number[]} numbers */
+function sumsOf(numbers) {
+  let total = 0;
+  return numbers.map((number) => (total += Math.ceil(number)));
 }
 
 /** Numbers of a stream, and what is left of its orders. */

@@ -1,8 +1,8 @@
 /** Makes a recording for the values of the knobs out of a Lab's document (`template.py`). */
 
 /** @typedef {Record<string, any>} Values */
-/** A size that is no knob: a product of powers of knobs, rounded up, at most another knob or a number.
- * @typedef {{ powers: [string, number][], most: string | number }} Derived */
+/** A size that is no knob: a product of powers of knobs, rounded up, less a number, at most another knob or a number.
+ * @typedef {{ powers: [string, number][], most: string | number, less: number }} Derived */
 /** @typedef {{ derived: Record<string, Derived>, variants: { when: Values, recorded: any, picture?: any }[],
  *   formulas: [number | string, [string, number][]][][], places: any[], programs: { operations: any[], own: any[] }[],
  *   constants: ((number | string)[] | string)[], lab: any }} Document */
@@ -14,14 +14,14 @@ const ZERO = "#".charCodeAt(0);
  * @param {Document} document @param {Values} values @param {"recorded" | "picture"} part of a variant
  * @returns {import("./run.js").Recorded} */
 export function instantiate(document, values, part = "recorded") {
-  const variant = document.variants.find(({ when }) =>
-    Object.keys(when).every((name) => fits(when[name], values[name])),
+  const variant = document.variants.find(
+    ({ when }) => Object.keys(when).every((name) => !(name in values) || fits(when[name], values[name])), // pictures know no cell
   );
   if (!variant) throw new Error("a page has no recording for these values");
   const sizes = { ...values };
-  for (const [name, { powers, most }] of Object.entries(document.derived)) {
+  for (const [name, { powers, most, less }] of Object.entries(document.derived)) {
     sizes[name] = Math.min(
-      Math.ceil(evaluated([[1, powers]], values)),
+      Math.ceil(evaluated([[1, powers]], values)) - less,
       typeof most === "number" ? most : values[most],
     );
   }

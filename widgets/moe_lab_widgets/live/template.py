@@ -28,6 +28,8 @@ Together = Callable[[Sequence[Terms], float], Terms | None]
 """Returns the terms of several parts, and of a number's value at first; None where there are none."""
 
 POWERS = (1.0, -1.0, 2.0, -0.5, 0.5, 3.0, -2.0)
+PAIRS = ((0, 1), (0, -1), (-1, -1))
+"""What is added to a knob in both factors of a product, as in numbers of pairs: v (v + 1), v (v - 1), (v - 1)^2."""
 CLOSE = 1e-9
 
 
@@ -123,12 +125,21 @@ def _terms(knobs: Sequence[Fitted], values: list[float], checks: Sequence[Mappin
 
 
 def _alone(knob: Fitted, first: float, other: float) -> Iterator[Terms]:
-    """Yields functions of one knob that have these two values: c v^p, a + b v^p, a + b log v."""
+    """Yields functions of one knob that have these two values: c v^p, c (v + p) (v + q), a + b v^p, a + b log v."""
     at = knob.values[:2]
     powers = [power for power in POWERS if power >= 1 or min(at) > 0]
     for power in powers:
         if at[0] and _close(first / at[0] ** power * at[1] ** power, other):
             yield {((knob.name, power),): first / at[0] ** power}
+    for one, other_one in PAIRS:
+        begin, end = ((value + one) * (value + other_one) for value in at)
+        if begin and _close(first / begin * end, other):
+            terms = {2.0: 1, 1.0: one + other_one, 0.0: one * other_one}
+            yield {
+                ((knob.name, power),) if power else (): factor * first / begin
+                for power, factor in terms.items()
+                if factor
+            }
     shapes: list[tuple[Powers, float, float]] = [
         (((knob.name, power),), at[0] ** power, at[1] ** power) for power in powers
     ]

@@ -30,10 +30,12 @@ LETTERS = {
 
 
 PICTURES = ("furniture", "marks")
-_AGAIN = ("step", "end", "whole", "measure")
-ORDER = ("begin", "first", *_AGAIN, *_AGAIN, *PICTURES)
+_AGAIN = ("enter", "step", "end", "whole", "measure")
+KINDS = ("begin", "first", *_AGAIN, *PICTURES)
 """The kinds of programs, in the order in which they run."""
-BY_RUN = ("steps", "ends", "state", "measured", "constant")
+STAGE = "~"
+"""What stands before the number of a stage but the first, in the name of a program."""
+BY_RUN = ("steps", "ends", "stages", "state", "measured", "constant")
 """What a document has for each run."""
 
 
@@ -53,7 +55,9 @@ def tidied(document: Document, recorder: OperationRecorder, whole: bool = False)
     results += [document["measured"][one["run"]][one["measure"]] for one in document["history"]]
     if whole:
         results.append(document["measured"])
-    order = [name for kind in ORDER for name in programs if kind_of(name) == kind]
+    stages = max((len(some) for some in document["stages"].values()), default=1)
+    again = _AGAIN * (1 + stages)  # one stage needs what another has left, and a step what the step before has
+    order = [name for kind in ("begin", "first", *again, *PICTURES) for name in programs if kind_of(name) == kind]
     programs = needed(programs, order, buffers_in(*results))
     lacking = [one.lacking for some in programs.values() for one in some if one.lacking]
     if lacking:
@@ -99,8 +103,9 @@ def _of_choice(document: Document, number: int, runs: Mapping[str, str]) -> Docu
     for program, operations in document["programs"].items():
         kind, _, rest = program.partition("/")
         which, slash, key = rest.partition("/")
-        if rest in names:
-            programs[f"{kind}/{names[rest]}"] = operations
+        run, stage, number_of_stage = rest.partition(STAGE)
+        if run in names:
+            programs[f"{kind}/{names[run]}{stage}{number_of_stage}"] = operations
         elif kind in PICTURES and which == str(number):
             programs[f"{kind}{slash}{key}"] = operations
     own = {name: value for name, value in document.items() if name not in ("runs", "buffers", "constants")}
@@ -113,7 +118,7 @@ def _of_choice(document: Document, number: int, runs: Mapping[str, str]) -> Docu
     own |= {name: [one for one in document[name] if one["place"]["buffer"] in used] for name in ("draws", "stepDraws")}
     own["values"] = {name: place for name, place in document["values"].items() if place["buffer"] in used}
     alone = {name for name, run in runs.items() if run not in shared}
-    first = [some for name, some in programs.items() if kind_of(name) not in PICTURES and rest_of(name) not in alone]
+    first = [some for name, some in programs.items() if kind_of(name) not in PICTURES and run_of(name) not in alone]
     users = Counter(buffer for some in programs.values() for buffer in buffers_in(some))
     common = buffers_in({name: one for name, one in own.items() if name != "programs"})
     common |= {buffer for buffer, count in users.items() if count > 1}
@@ -153,6 +158,16 @@ def rest_of(program: str) -> str:
     return program.partition("/")[2]
 
 
+def run_of(program: str) -> str:
+    """Returns the run of a program, whatever the stage."""
+    return rest_of(program).partition(STAGE)[0]
+
+
+def in_stage(run: str, stage: int) -> str:
+    """Returns what a run's programs are named after in a stage, counted from 0."""
+    return f"{run}{STAGE}{stage}" if stage else run
+
+
 def _in_order(document: Document, programs: Mapping[str, Any]) -> Iterator[Place]:
     """Yields all places, in an order in which programs that several recordings have alike get the same numbers."""
     names = (
@@ -160,7 +175,7 @@ def _in_order(document: Document, programs: Mapping[str, Any]) -> Iterator[Place
         "constant",
     )  # fmt: skip
     yield from places_in([document[name] for name in names])
-    for kind in dict.fromkeys(ORDER):  # pictures last, which differ most
+    for kind in KINDS:  # pictures last, which differ most
         yield from places_in([some for name, some in programs.items() if kind_of(name) == kind])
     yield from places_in([document[name] for name in ("values", "pictures")])
 
