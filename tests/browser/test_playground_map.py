@@ -13,9 +13,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from moe_lab.patch_routing.phase_live import PhaseRecord
-from moe_lab_widgets import PhaseTransitionLab
+from moe_lab.recovery.gridlock.stuck import stuck_rate
+from moe_lab.recovery.gridlock.verdicts import FOUND
+from moe_lab_widgets import PhaseTransitionLab, StuckRateLab
 from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import phase_transition as of
+from moe_lab_widgets.labs import stuck_rate as stuck_of
 from moe_lab_widgets.labs.phase_transition_stories import JOINT, NOISE, SEPARATE, SYNTHETIC
 from moe_lab_widgets.playground.declared import complete
 from tests.browser.pages import FAILING_WORKER, Open, pages_of, words, written
@@ -253,3 +256,37 @@ def test_nothing_scrolls_sideways_and_the_caption_stands_on_the_first_screen(sho
     page.wait_for_timeout(100)
     small = "() => [...document.querySelectorAll('.bar button')].filter((one) => one.offsetHeight < 36).length"
     assert page.evaluate(small) == 0 and page.evaluate("() => document.querySelector('canvas').offsetWidth") > 340
+
+
+# ---- the maps of stuck starts ----
+
+
+def test_two_maps_fill_side_by_side(browser: Any, tmp_path: Path) -> None:
+    """That of random starts is the library's cell by cell; that of spectral ones, which rounding can move, nearly."""
+    seed = secrets.randbelow(10**6)
+    values = {"dimension": 4, "trials": 5, "iterations": 40, "seed": seed}
+    path = written("StuckRateLab", tmp_path)
+    with pages_of(browser, "StuckRateLab", path, SECONDS) as opened:
+        page = opened(**values)
+        page.get_by_role("button", name="random starts", exact=True).click()
+        see = words(ended(page), "see")
+        assert see.startswith(("As you predicted, ", "You predicted: random starts. But ")), see
+        assert words(page, "at") == "120 of 120 trainings"
+        page.locator("#numbers summary").click()
+        maps, *others = [[row.split("\t") for row in one.splitlines()[1:]] for one in tables(page)]
+        assert len(others) == 2 and [row[0] for row in maps[1:]] == ["k = 4", "k = 3", "k = 2"]
+        for width in (390, 1366, 1920):
+            page.set_viewport_size({"width": width, "height": 768})
+            assert page.evaluate("() => document.documentElement.scrollWidth") <= width, width
+    given = stuck_of.given_of(complete(StuckRateLab, values)) | {"device": "cpu"}
+    full = stuck_rate(**given).transpose("algorithm", "k", "samples", "trial")
+    counts = (full["regressor_fit"] >= FOUND).sum("trial").values
+    assert [row[1:] for row in maps[1:]] == [[f"{count}/5" for count in row] for row in counts[0, ::-1]], f"seed {seed}"
+    spectral = [[int(cell.partition("/")[0]) for cell in row[1:]] for row in others[0][1:]]
+    assert np.abs(np.array(spectral) - counts[1, ::-1]).sum() <= 3, f"seed {seed}"
+
+
+def tables(page: Page) -> list[str]:
+    """The tables of numbers, their cells divided by tabs."""
+    page.wait_for_timeout(100)
+    return page.locator("#tables table").all_inner_texts()  # type: ignore[no-any-return]

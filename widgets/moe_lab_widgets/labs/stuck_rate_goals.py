@@ -11,7 +11,7 @@ from moe_lab_widgets.labs.stuck_rate_record import EXPERTS, found_at, stuck, stu
 
 
 def of_five(now: MarkRecord) -> Words:
-    return say("5 experts, 1000 samples: random {:.0%}, spectral {:.0%}.", *found_at(now, 5, 2))
+    return say("5 experts, 1000 samples: random {:.0%}, spectral {:.0%}.", *found_at(now, 5, 1000))
 
 
 def worst(now: MarkRecord) -> Tensor:
@@ -22,7 +22,7 @@ def worst(now: MarkRecord) -> Tensor:
 GOALS = (
     Goal(
         "Let random starts find 5 experts as often as the spectral start, with 1000 samples.",
-        reached=lambda now: found_at(now, 5, 2)[0] >= found_at(now, 5, 2)[1],
+        reached=lambda now: found_at(now, 5, 1000)[0] >= found_at(now, 5, 1000)[1],
         so_far=of_five,
         solved_by={"noise": 0.5},
         keeps=("trials", "dimension", "step"),
@@ -33,7 +33,7 @@ GOALS = (
                 "EM is slower": "It has as many iterations, and random starts find more than before.",
                 "Random starts begin nearer": "They begin at the same places.",
             },
-            measured=lambda start, end: found_at(end, 5, 2)[1] < found_at(start, 5, 2)[1],
+            measured=lambda start, end: found_at(end, 5, 1000)[1] < found_at(start, 5, 1000)[1],
         ),
         seen="A good start needs samples of its own.",
     ),
@@ -59,7 +59,7 @@ GOALS = (
     ),
     Goal(
         "Let at most one random start in five be stuck, and one in ten find 6 experts with 1000 samples.",
-        reached=lambda now: (worst(now) <= 0.2) & (found_at(now, 6, 2)[0] <= 0.1),
+        reached=lambda now: (worst(now) <= 0.2) & (found_at(now, 6, 1000)[0] <= 0.1),
         so_far=lambda now: say("At most {:.0%} are stuck in a cell.", worst(now)),
         solved_by={"iterations": 20},
         keeps=("trials", "dimension", "noise"),

@@ -56,15 +56,12 @@ def stuck_in_all(now: MarkRecord) -> Float[Tensor, " method"]:
     return stuck(now).nan_to_num().mean((1, 2))
 
 
-def found_at(now: MarkRecord, experts: int, column: int) -> Float[Tensor, " method"]:
-    """Returns how often all of some experts are found; NaN where there are no more than d allows.
-
-    Args:
-      column: of the map: 250, 500, 1000 and 2000 samples.
-    """
-    shares = found(now)[:, :, column]
-    own = numbers_of(shares[0]) == experts - EXPERTS[0] + 1
-    return torch.where(own.any(), torch.where(own, shares, 0.0).sum(1), torch.nan)
+def found_at(now: MarkRecord, experts: int, samples: int) -> Float[Tensor, " method"]:
+    """Returns how often all of some experts are found with some samples; NaN where the map has no such cell."""
+    shares = found(now)
+    row, column = numbers_of(shares[0]) == experts - EXPERTS[0] + 1, now.last("samples") == samples
+    own = row[:, None] & column
+    return torch.where(own.any(), torch.where(own, shares, 0.0).sum((1, 2)), torch.nan)
 
 
 def most_experts(now: MarkRecord) -> Float[Tensor, " method"]:
