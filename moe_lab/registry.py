@@ -347,7 +347,7 @@ LABS = (
     Lab("PhaseTransitionLab", module="labs.phase_transition", paper="pmoe2023", notebook="03", page="map.html"),
     Lab("SpecializationLab", module="labs.specialization", paper="chen2022", notebook="04", page="specialization.html"),
     Lab("PruningLab", module="labs.pruning", paper="pruning2024", notebook="05", page="pruning.html"),
-    Lab("GridlockLab", module="labs.gridlock", paper="gridlock2019", notebook="06"),
+    Lab("GridlockLab", module="labs.gridlock", paper="gridlock2019", notebook="06", page="gridlock.html"),
     Lab("StuckRateLab", module="labs.stuck_rate", paper="gridlock2019", notebook="06", page="stuck.html"),
     Lab("LandscapeLab", module="labs.landscape", paper="gated2019", notebook="07", page="landscape.html"),
     Lab("PatchMapLab", module="labs.patch_map", paper="pmoe2023", notebook="08"),

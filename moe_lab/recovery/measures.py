@@ -9,7 +9,7 @@ from torch import Tensor
 from moe_lab.recovery.data import Parameters
 from moe_lab.recovery.matching import assigned, bottleneck
 
-_FAR = 1e30
+_FAR, _TIE = 1e30, 1e-9
 
 
 def in_gauge(gates: Float[Tensor, "*T k d"]) -> Float[Tensor, "*T k d"]:
@@ -18,9 +18,14 @@ def in_gauge(gates: Float[Tensor, "*T k d"]) -> Float[Tensor, "*T k d"]:
 
 
 def matched(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Int[Tensor, "T k"]:
-    """Matches an estimate to each true expert, by the least sum of squares over all permutations."""
+    """Matches an estimate to each true expert, by the least sum of squares over all permutations.
+
+    Estimates that are all 0, as those that are not sought yet, stay in their order: rounding must not decide.
+    """
     squares = (truth[:, :, None] - regressors[:, None]).square().sum(3)
-    return assigned(squares.nan_to_num(_FAR, _FAR))  # gives a diverged trial any order
+    place = torch.arange(squares.shape[1], dtype=squares.dtype, device=squares.device)
+    ordered = squares + _TIE * (place[:, None] - place).square()
+    return assigned(ordered.nan_to_num(_FAR, _FAR))  # gives a diverged trial any order
 
 
 def regressor_fit(regressors: Float[Tensor, "T k d"], truth: Float[Tensor, "T k d"]) -> Float[Tensor, " T"]:

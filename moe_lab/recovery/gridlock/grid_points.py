@@ -11,7 +11,7 @@ from moe_lab.core.grid import Point
 from moe_lab.core.trials import threads_for
 from moe_lab.recovery.data import MixtureSamples, Parameters
 from moe_lab.recovery.em import State
-from moe_lab.recovery.gridlock.recipes import FROM_TRUTH, run_of
+from moe_lab.recovery.gridlock.recipes import run_of
 from moe_lab.recovery.gridlock.run import MixtureRun
 from moe_lab.recovery.gridlock.stages import Recovering
 from moe_lab.recovery.gridlock.training import samples_of
@@ -25,7 +25,7 @@ def fit_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> Ite
       regressor_fit, gating_fit and error, (1, trials) each; NaN where T2 has no k directions or EM diverged.
     """
     (point,) = points
-    curves = _curves(run_of(point, trials=trials, seed=seed, **how), point, every=False)
+    curves = _curves(run_of(point, trials=trials, seed=seed, **how), every=False)
     yield {name: value[None, :, -1] for name, value in curves.items()}
 
 
@@ -36,21 +36,20 @@ def curve_cells(points: list[Point], *, trials: int, seed: int, **how: Any) -> I
       regressor_fit, gating_fit and error, (1, trials, iteration) each.
     """
     (point,) = points
-    curves = _curves(run_of(point, trials=trials, seed=seed, **how), point, every=True)
+    curves = _curves(run_of(point, trials=trials, seed=seed, **how), every=True)
     yield {name: value[None] for name, value in curves.items()}
 
 
-def _curves(run: MixtureRun, point: Point, every: bool) -> dict[str, np.ndarray]:
+def _curves(run: MixtureRun, every: bool) -> dict[str, np.ndarray]:
     samples = samples_of(run)
     with threads_for(0, samples.x.device):
-        found = [fits(state, samples.truth) for state in _path(run, samples, point, every)]
+        found = [fits(state, samples.truth) for state in _path(run, samples, every)]
     return {name: np.stack([values[name] for values in found], axis=1) for name in FITS}
 
 
-def _path(run: MixtureRun, samples: MixtureSamples, point: Point, every: bool) -> Iterator[State]:
+def _path(run: MixtureRun, samples: MixtureSamples, every: bool) -> Iterator[State]:
     """Yields the initial state of EM and the state after each iteration; or only the last."""
-    truth = State(samples.truth.regressors, samples.truth.gates) if point["algorithm"] == FROM_TRUTH else None
-    recovering = Recovering(run, samples, known=truth)
+    recovering = Recovering(run, samples)
     em_begins = sum(steps for phase, steps in run.stages if phase == "regressors")
     recovering.advance(em_begins if every else recovering.last_step)
     yield recovering.state

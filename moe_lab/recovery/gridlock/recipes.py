@@ -68,7 +68,7 @@ def method_of(name: str, iterations: int | None = None) -> Method:
     if name == "joint-em-gradient":
         return JointEM(**joint, gate_step="gradient", gate_rate=1.0, radius=1.0)
     if name in ("joint-em", FROM_TRUTH):
-        return JointEM(**joint)
+        return JointEM(**joint, start="truth" if name == FROM_TRUTH else "random")
     gates = Spectral().gate_iterations
     if name == "spectral+em":
         after = {} if iterations is None else {"joint_iterations": max(0, iterations - gates)}

@@ -17,6 +17,7 @@ Gates = Literal["newton", "gradient", "moments", "centred-moments"]
 Phase = Literal["regressors", "gates", "everything"]
 BY_MOMENTS = ("moments", "centred-moments")
 Third = Literal["P3(y)", "y"]
+Start = Literal["random", "truth"]
 
 
 class Spectral(Config):
@@ -59,13 +60,18 @@ class Spectral(Config):
 
 
 class JointEM(Config):
-    """EM of regressors and gates at once, from random ones (Jordan and Jacobs, 1994).
+    """EM of regressors and gates at once, from random ones or from the true ones (Jordan and Jacobs, 1994).
 
     Raises:
       ConfigError: a value is out of bounds.
     """
 
     iterations: int = knob(250, meaning="EM iterations", ge=1, le=10**6, slider=(10, 400, 10))
+    start: Start = knob(
+        "random",
+        meaning="random parameters, or the true ones, whose end no method can beat",
+        choices=("random", "truth"),
+    )
     gate_step: GateStep = knob("newton", meaning="M-step of the gates", choices=("newton", "gradient"))
     gate_rate: float = knob(4.0, meaning="step of gradient EM", gt=0, le=1e3)
     radius: float | None = knob(None, symbol="R", meaning="gates stay in the ball of this radius (none: free)", gt=0)

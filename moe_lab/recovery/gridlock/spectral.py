@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from moe_lab.core.graphs import to_device
+from moe_lab.core.graphs import on_accelerator, to_device
 from moe_lab.core.training import Learner
 from moe_lab.core.trials import Draw, drawn
 from moe_lab.recovery import tensor as tensors
@@ -122,7 +122,10 @@ class PowerMethod(Decomposition):
 
     @property
     def regressors(self) -> Float[Tensor, "T k d"]:
-        return self.found if self.done == self.iterations else self._oriented(self._unwhitened)
+        if not on_accelerator(self.like.device):
+            return self.found if self.done == self.iterations else self._oriented(self._unwhitened)
+        ended = (self.steps == self.iterations)[:, None, None]
+        return torch.where(ended, self.found, self._oriented(self._unwhitened))
 
     @property
     def found(self) -> Float[Tensor, "T k d"]:
@@ -131,6 +134,13 @@ class PowerMethod(Decomposition):
             along = unit(tensors.third_moment_along(self._inputs, self._weights, vectors @ self._whitener.whiten.mT))
             regressors = unit(regressors * torch.sign((regressors * along).sum(2, keepdim=True)) + along)
         return self._oriented(regressors)
+
+    @property
+    def latest(self) -> Float[Tensor, "T 1 d"]:
+        """The component that the last step moved; 0 before the first step."""
+        number = ((self.steps - 1).clamp(min=0) // self._method.power_iterations)[:, None]
+        own = torch.arange(self._components.vectors.shape[1], device=number.device) == number
+        return (self._unwhitened * own[..., None]).sum(1, keepdim=True)
 
     @property
     def _unwhitened(self) -> Float[Tensor, "T k d"]:

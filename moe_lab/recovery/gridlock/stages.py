@@ -13,7 +13,7 @@ from moe_lab.recovery import measures
 from moe_lab.recovery.data import MixtureSamples
 from moe_lab.recovery.em import EM, State, posterior
 from moe_lab.recovery.gridlock.run import BY_MOMENTS, JointEM, MixtureRun, Phase, Spectral
-from moe_lab.recovery.gridlock.spectral import DECOMPOSITIONS, Decomposition, power_starts
+from moe_lab.recovery.gridlock.spectral import DECOMPOSITIONS, Decomposition, PowerMethod, power_starts
 from moe_lab.recovery.initialization import random_state
 from moe_lab.recovery.moments import gate_by_moments
 from moe_lab.recovery.printed import as_printed
@@ -61,7 +61,7 @@ class Recovering(Learner):
     def __init__(self, run: MixtureRun, samples: MixtureSamples, known: State | None = None) -> None:
         super().__init__(run.trial_numbers, samples.y.new_zeros(()))
         self.run, self.samples = run, samples
-        self._before = random_state(run.task, run.trial_numbers, run.seed, samples.x) if known is None else known
+        self._before = _start(run, samples) if known is None else known
         self._sought = [stage for stage in run.stages if known is None or stage[0] != "regressors"]
         self.last_step = sum(self.stages)
         self._stage: Decomposition | EM | GatesByMoments | None = None
@@ -133,7 +133,22 @@ class Recovering(Learner):
             "cosines": measures.cosines(truth.regressors, regressors),
             "gate_cosines": gate_cosines[:, : task.experts - 1],
             "phase": torch.full_like(likelihood, PHASES.index(self.phase)),
+            "component": self._component(),
         }
+
+    def _component(self) -> Tensor:
+        """Computes the largest |cos| of the component that moved last to a true regressor; NaN where there is none."""
+        stage, truth = self._stage, self.samples.truth.regressors
+        if not isinstance(stage, PowerMethod):
+            return torch.full_like(self.loss, torch.nan)
+        return measures.cosines(truth, stage.latest).amax((1, 2))
+
+
+def _start(run: MixtureRun, samples: MixtureSamples) -> State:
+    """Returns the parameters with which a method begins; of a decomposition the regressors do not matter."""
+    if isinstance(run.model, JointEM) and run.model.start == "truth":
+        return State(samples.truth.regressors, samples.truth.gates)
+    return random_state(run.task, run.trial_numbers, run.seed, samples.x)
 
 
 def em_arguments(model: Spectral | JointEM) -> dict[str, Any]:

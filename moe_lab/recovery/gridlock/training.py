@@ -22,6 +22,7 @@ MEASURES = {
     "likelihood": Measure((), "nats", "mean log-likelihood of a sample"),
     "cosines": Measure(("true_expert", "expert"), "", "|cos| of each true regressor and each estimate, matched"),
     "gate_cosines": Measure(("true_gate",), "", "|cos| of each true gate (i < k) and its estimate"),
+    "component": Measure((), "", "largest |cos| of the component moved last to a true regressor; NaN after the search"),
     "phase": Measure((), "", "0 while regressors are sought, 1 while gates are, 2 while everything moves"),
 }
 
@@ -53,14 +54,18 @@ def train_run(run: MixtureRun) -> Iterator[Snapshot]:
 
 
 def _snapshots(run: MixtureRun) -> Iterator[Snapshot]:
-    samples = samples_of(run)
-    yield from Recovery(run, MEASURES, [Recovering(run, samples)]).snapshots()
+    yield from begun(run).snapshots()
 
 
 class Recovery(training.Training[Recovering]):
     """The trials of a run in recovery."""
 
     must_be_finite = ("likelihood", "error")
+
+
+def begun(run: MixtureRun) -> Recovery:
+    """Begins a run."""
+    return Recovery(run, MEASURES, [Recovering(run, samples_of(run))])
 
 
 def samples_of(run: MixtureRun) -> MixtureSamples:

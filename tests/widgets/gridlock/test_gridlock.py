@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.engine.knobs import PATIENT, RARELY
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock import (
@@ -38,11 +40,12 @@ def test_printed_coefficients_reach_the_run_and_are_refused_where_there_are_none
 
 def test_a_record_takes_little_even_where_em_is_dear() -> None:
     highest = {**DEFAULTS, **{knob.name: knob.slider[1] for knob in KNOBS if knob.slider}}
-    assert at.joint_every(highest) == 1
-    assert at.joint_every(DEFAULTS) == 2 and 2 * at.seconds(DEFAULTS) <= at.SLOWEST_PIECE
-    assert at.joint_every({**DEFAULTS, **SMALL, "iterations": 320}) == 4, "about 80 records"
-    assert at.joint_every({**DEFAULTS, **SMALL, "iterations": 240}) == 2, "what is stuck is compared over 20 iterations"
-    rarely = at.joint_every({**DEFAULTS, RARELY: True})
+    every = partial(at.every, name=at.JOINT)
+    assert every(highest) == 1
+    assert every(DEFAULTS) == 2 and 2 * at.seconds(DEFAULTS) <= at.SLOWEST_PIECE
+    assert every({**DEFAULTS, **SMALL, "iterations": 320}) == 4, "about 80 records"
+    assert every({**DEFAULTS, **SMALL, "iterations": 240}) == 2, "what is stuck is compared over 20 iterations"
+    rarely = every({**DEFAULTS, RARELY: True})
     assert rarely >= 4 and rarely * at.seconds(DEFAULTS) <= PATIENT * at.SLOWEST_PIECE
 
 
@@ -50,14 +53,15 @@ def test_code_names_what_differs_from_the_library_s_defaults(make: Make) -> None
     lab = make(playing=False)
     lines = lab.code({**DEFAULTS, "samples": 4000}).splitlines()
     assert "task = MixtureTask(experts=8, dimension=16, regressors='orthonormal')" in lines
-    assert "settings = dict(trials=3, samples=4000)" in lines
-    assert "joint = collect(train(JointEM(iterations=160), task, **settings, record_every=2))" in lines
+    assert "settings = dict(trials=3, record_every=2, samples=4000)" in lines
+    assert "joint = collect(train(JointEM(iterations=160), task, **settings))" in lines
+    assert "best = collect(train(JointEM(iterations=12, start='truth'), task, **settings))" in lines
 
 
 @pytest.mark.parametrize("values", [{}, {"experts": 2, "dimension": 10, "samples": 2000}, {"samples": 2000}])
 def test_the_error_s_axis_has_room_for_a_random_start_and_for_the_best(make: Make, values: dict[str, Any]) -> None:
-    low, high = error_limits({**DEFAULTS, **values})
-    now = done(make(**{**DEFAULTS, **values, "iterations": 1, "trials": 1})).record
-    best, start = now.last("best"), at.em_errors(now, "joint")[1][0]
+    low, high = error_limits(MarkValues({**DEFAULTS, **values}))
+    now = MarkRecord(done(make(**{**DEFAULTS, **values, "iterations": 1, "trials": 1})).record)
+    best, start = now.last("error", at.BEST), at.em_errors(now, "joint")[1][0]
     assert low < best.min() / 1.5 and start.max() * 1.2 < high
     assert low > best.min() / 12, "and not much more room than that"

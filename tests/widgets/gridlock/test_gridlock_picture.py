@@ -7,18 +7,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from moe_lab.core.snapshots import Snapshot
 from moe_lab.drawing import theme
+from moe_lab.drawing.words import written
 from moe_lab.recovery import MixtureTask
-from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral, train
+from moe_lab.recovery.gridlock import JointEM, train
 from moe_lab.recovery.gridlock.verdicts import FOUND, GAIN, WINDOW
 from moe_lab_widgets import GridlockLab
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.sheet import Sheet
-from moe_lab_widgets.drawing.words import two_digits
 from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs import gridlock_record as at
-from moe_lab_widgets.labs.gridlock import EDGES, NAMES, caption, error_limits, progress_of, ticks
+from moe_lab_widgets.labs.gridlock import EDGES, NAMES, error_limits, progress_of
 from tests.widgets.cases import AFTER, GRIDLOCK, POWER
 from tests.widgets.labs import Make, done, drawn_as, fixtures, pixels, shown, words_of
 
@@ -26,12 +28,16 @@ make, ended = fixtures(GRIDLOCK)
 
 
 def with_joint(now: Record, **values: Any) -> Record:
-    """A moment whose joint EM has other values, each a function of the step."""
+    """A record whose joint EM has other values, each a function of the step."""
     shots = (
         dataclasses.replace(shot, values={**shot.values, **{name: make(shot.step) for name, make in values.items()}})
         for shot in now.shots["joint"]
     )
     return dataclasses.replace(now, shots={**now.shots, "joint": tuple(shots)})
+
+
+def where(now: Record, method: str) -> str:
+    return written(progress_of(MarkRecord(now), method))
 
 
 # ---- panel 1 ----
@@ -47,10 +53,10 @@ def sheets(lab: Any, method: str) -> list[Sheet]:
 def test_the_matrices_hold_the_shown_trial_s_cosines(make: Make, values: dict[str, Any]) -> None:
     lab = done(make(**values, shown=2))
     now, k = lab.record, lab.values["experts"]
-    for method in now.names:
+    for method in at.METHODS:
         matrix = now.of(method)["cosines"][1].T  # (estimate, true)
         _, cells, gates, signs, numbers = sheets(lab, method)
-        np.testing.assert_allclose(at.cosines(now, method, 1), matrix)
+        np.testing.assert_allclose(at.cosines(MarkRecord(now), method), matrix)
         *own, gates_word = numbers.words
         np.testing.assert_allclose([float(words) for words in own], np.diagonal(matrix), atol=0.0101)
         assert gates_word.startswith("worst ")
@@ -69,12 +75,14 @@ def test_the_matrices_hold_the_shown_trial_s_cosines(make: Make, values: dict[st
 
 def test_what_has_not_been_looked_for_has_neither_a_mark_nor_a_number(ended: GridlockLab) -> None:
     lab = ended
-    lab.scrub(POWER)  # the first component is found
+    place = next(place for place, one in enumerate(lab.records) if one.of().step == at.POWER_EVERY)
+    lab.scrub(place)  # the first component is sought
     shown(lab)
     *_, signs, numbers = sheets(lab, "spectral")
     assert numbers.words.count("–") == 3, "two regressors, and the gates"
     assert sum(signs.words.count(sign) for sign in "✓✗") == 1
-    assert at.seeking(lab.record) and (at.gate_cosines(lab.record, "spectral", 0) == 0).all()
+    now = MarkRecord(lab.record)
+    assert at.seeking(now) and (at.gate_cosines(now, "spectral") == 0).all()
     lab.scrub(None)
     shown(lab)
 
@@ -84,7 +92,7 @@ def test_no_cosine_is_rounded_up_to_the_threshold(make: Make) -> None:
     lab.record.of("joint")["cosines"][0, 0, 0] = FOUND - 0.001
     lab.picture.show(lab.record)
     assert sheets(lab, "joint")[-1].words[0] == "0.94"
-    assert not at.found(lab.record, "joint")[0, 0]
+    assert not at.found(MarkRecord(lab.record), "joint")[0, 0]
 
 
 def test_the_heads_of_the_two_methods_do_not_run_into_each_other(make: Make) -> None:
@@ -100,41 +108,47 @@ def test_the_heads_of_the_two_methods_do_not_run_into_each_other(make: Make) -> 
 
 def test_where_a_method_is_in_words(ended: GridlockLab) -> None:
     records, power = ended.records, 3 * POWER
-    assert progress_of(records[0], "joint", 0) == "waits for its samples"
-    assert progress_of(records[3], "spectral", 0).startswith(f"power 2 of {power}: ")
-    assert progress_of(records[-1], "spectral", 0).startswith(f"iteration {at.GATE_ITERATIONS + AFTER}: ")
-    assert progress_of(records[-1], "joint", 0).startswith("iteration 24: ")
+    assert where(records[0], "joint") == "waits for its samples"
+    assert where(records[2], "spectral").startswith(f"power {at.POWER_EVERY} of {power}: ")
+    assert where(records[-1], "spectral").startswith(f"iteration {at.GATE_ITERATIONS + AFTER}: ")
+    assert where(records[-1], "joint").startswith("iteration 24: ")
 
 
 # ---- panel 2 ----
 
 
+def limits(lab: Any) -> list[float]:
+    return [float(one) for one in error_limits(MarkValues(lab.values))]
+
+
 def test_the_curves_are_the_records(make: Make) -> None:
     lab = done(make(trials=3))
     now, ax = lab.record, lab.picture.placed[1].axes[0]
-    for method, words in NAMES.items():
-        first = 3 * POWER if method == "spectral" else 0
+    for method in at.METHODS:
+        words, first = NAMES[method], 3 * POWER if method == "spectral" else 0
         shots = [shot for shot in now.shots[method] if shot.step >= first]
         x, y = drawn_as(lab, 1, f"{words}, median")[0].get_data()
         np.testing.assert_array_equal(x, [1 + shot.step - first for shot in shots])
         np.testing.assert_allclose(y, np.median([shot["error"] for shot in shots], axis=1))
         assert len(drawn_as(lab, 1, f"{words}, a trial")[0].get_segments()) == 3
-    assert (ax.get_xscale(), ax.get_yscale(), ax.get_ylim()) == ("log", "log", error_limits(lab.values))
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert ax.get_ylim() == pytest.approx(limits(lab))
     (best,) = drawn_as(lab, 1, "EM from the true parameters")
-    assert best.get_segments()[0][:, 1] == pytest.approx(np.median(now.last("best")))
-    counts = [str(int(one.sum())) for m in now.names for one in (at.whole(now, m), *at.verdicts(now, m))]
+    assert best.get_segments()[0][:, 1] == pytest.approx(np.median(now.last("error", at.BEST)))
+    read = MarkRecord(now)
+    counts = [str(int(one.sum())) for m in at.METHODS for one in (at.whole(read, m), *at.verdicts(read, m))]
     assert words_of(lab, 1)[-12:-6] == counts, "before the ends of three curves"
 
 
 def test_em_from_the_truth_is_what_no_method_beats(make: Make) -> None:
-    now = done(make(samples=3000, experts=2, iterations=40)).record
-    for method in now.names:
+    now = MarkRecord(done(make(samples=3000, experts=2, iterations=40)).record)
+    for method in at.METHODS:
         if at.whole(now, method).all():
-            assert (at.em_errors(now, method)[1][-1] > 0.97 * now.last("best")).all()
+            assert (now.last("error", method) > 0.97 * now.last("error", at.BEST)).all()
 
 
-def _moment(errors: np.ndarray, fit: float) -> Record:
-    """A moment of joint EM, with these errors (an iteration, trial) and one fit of all regressors."""
+def _moment(errors: np.ndarray, fit: float) -> MarkRecord:
+    """A record of joint EM, with these errors (an iteration, trial) and one fit of all regressors."""
     task = MixtureTask(experts=2, dimension=4)
     like = next(train(JointEM(iterations=1), task, samples=50, trials=errors.shape[1]))
 
@@ -143,7 +157,8 @@ def _moment(errors: np.ndarray, fit: float) -> Record:
         return dataclasses.replace(like, step=step, values=values)
 
     shots = [shot(step, error) for step, error in enumerate(errors)]
-    return Record({"spectral": (shots[0],), "joint": tuple(shots)}, {"experts": 2}, ("spectral", "joint"))
+    values = {"experts": 2, "iterations": len(errors)}
+    return MarkRecord(Record({"spectral": (shots[0],), "joint": tuple(shots)}, values, ("spectral", "joint")))
 
 
 def test_stuck_is_less_than_two_hundredths_in_twenty_iterations_short_of_the_truth() -> None:
@@ -173,13 +188,9 @@ def test_marks_are_crosses_for_stuck_and_open_triangles_for_falling(make: Make) 
     lab.picture.show(now)
     (stuck,), (falling,) = (drawn_as(lab, 1, f"joint EM, {what}") for what in ("stuck", "still falling"))
     assert len(stuck.get_ydata()) == 2 and stuck.get_color() == theme.FAILURE
-    np.testing.assert_allclose(falling.get_ydata(), at.em_errors(now, "joint")[1][-1][1:2])
+    np.testing.assert_allclose(falling.get_ydata(), now.last("error", "joint")[1:2])
     assert falling.get_markerfacecolor() == theme.PAPER
-    assert "of 3 trials, joint EM in 2; " in caption(now)
-
-
-def test_ticks() -> None:
-    assert ticks(0.3, 11) == [0.5, 1.0, 2.0, 5.0, 10.0]
+    assert lab.caption(now).endswith("joint EM in 2 (and still falling in 1).")
 
 
 def test_limits_stay_while_it_runs_and_follow_the_knobs(make: Make) -> None:
@@ -191,47 +202,27 @@ def test_limits_stay_while_it_runs_and_follow_the_knobs(make: Make) -> None:
     assert ax.get_ylim() == before
     lab.set(experts=4)
     done(lab)
-    assert ax.get_ylim() == error_limits(lab.values) != before
+    assert ax.get_ylim() == pytest.approx(limits(lab)) != before
 
 
 # ---- panel 3 ----
 
 
-def test_a_component_s_curve_is_that_of_the_estimate_that_moves(ended: GridlockLab) -> None:
+def test_the_search_is_a_curve_for_each_component_and_then_for_each_regressor(ended: GridlockLab) -> None:
     lab = ended
-    curves, shots = at.components(lab.record, 0), lab.record.shots["spectral"]
-    assert [len(curve) for curve in curves] == [POWER] * 3
-    for component, curve in enumerate(curves[:-1]):  # at the last iteration of all, all are refined
-        end = shots[POWER * (component + 1)]["cosines"][0]
-        later = shots[POWER * (component + 1) + 1]["cosines"][0]
-        assert np.isclose(end.max(0), curve[-1]).any(), "it is there at its end"
-        assert np.isclose(later.max(0), curve[-1]).any(), "and stays while the next one moves"
-    segments = drawn_as(lab, 2, "a regressor")[0].get_segments()
-    assert len(segments) == 6, "three components, then three estimates through EM"
-    np.testing.assert_allclose(segments[0][:, 1], curves[0])
-
-
-def test_columns_may_change_places_between_iterations() -> None:
-    first, second, moved = np.array([0.9, 0.1]), np.array([0.3, 0.6]), np.array([0.2, 0.8])
-    zero, now = np.zeros(2), _moment(np.ones((1, 1)), 0.0)
-    columns = ((zero, zero), (zero, first), (first, second), (moved, first))
-    shots = tuple(
-        dataclasses.replace(now.of(), step=step, values={"cosines": np.stack(pair, axis=1)[None]})
-        for step, pair in enumerate(columns)
-    )
-    begun = dataclasses.replace(now, shots={"spectral": shots})
-    assert [curve.tolist() for curve in at.components(begun, 0)] == [[0.9], [0.6, 0.8]]
-    assert at.components(dataclasses.replace(now, shots={"spectral": shots[:1]}), 0) == []
-
-
-def test_counts_at_the_end_of_each_stage(ended: GridlockLab) -> None:
-    lab = ended
-    ends = (3 * POWER, 3 * POWER + at.GATE_ITERATIONS, 3 * POWER + at.GATE_ITERATIONS + AFTER)
-    shots = {shot.step: shot for shot in lab.record.shots["spectral"]}
-    regressors = [int((np.diagonal(shots[end]["cosines"][0]) >= FOUND).sum()) for end in ends]
-    gates = [int((shots[end]["gate_cosines"][0] >= FOUND).sum()) for end in ends[1:]]
-    assert words_of(lab, 2) == [*(f"{one} of 3" for one in regressors), "–", *(f"{one} of 2" for one in gates)]
-    assert drawn_as(lab, 2, "a gate")[0].get_segments()[0][[0, -1], 0].tolist() == [EDGES[1], EDGES[-1]]
+    shots = lab.record.shots["spectral"]
+    searching = [shot for shot in shots if 0 < shot.step <= 3 * POWER]
+    x, y = drawn_as(lab, 2, "the regressor that is sought, median")[0].get_data()
+    known = np.isfinite(y)
+    np.testing.assert_allclose(y[known], [shot["component"][0] for shot in searching])
+    np.testing.assert_allclose(x[known], [EDGES[1] * shot.step / (3 * POWER) for shot in searching])
+    (regressors,) = drawn_as(lab, 2, "a regressor, a trial")
+    after = [shot for shot in shots if shot.step > 3 * POWER]
+    assert len(regressors.get_segments()) == 3
+    for expert, line in enumerate(regressors.get_segments()):
+        np.testing.assert_allclose(line[:, 1], [shot["cosines"][0, expert].max() for shot in after])
+    (gates,) = drawn_as(lab, 2, "a gate, a trial")
+    assert [line[-1, 0] for line in gates.get_segments()] == [EDGES[-1]] * 2
 
 
 # ---- captions, time, pins, sizes ----
@@ -241,9 +232,10 @@ def test_captions_tell_start_run_and_end(ended: GridlockLab) -> None:
     lab = ended
     captions = [lab.caption(record) for record in lab.records]
     assert captions[0].startswith("T₃ is whitened to 3 × 3 × 3 numbers, and nothing is found yet")
-    assert f" after 3 of {3 * POWER} power iterations." in captions[4]
-    found = [int(at.found(lab.record, method)[0].sum()) for method in lab.record.names]
-    errors = [two_digits(float(np.median(part["error"]))) for part in lab.record.parts.values()]
+    assert f" after {at.POWER_EVERY} of {3 * POWER} power iterations." in captions[2]
+    now = MarkRecord(lab.record)
+    found = [int(at.found_in_trial(now, method).sum()) for method in at.METHODS]
+    errors = [f"{np.median(lab.record.of(method)['error']):.2g}" for method in at.METHODS]
     assert captions[-1].startswith(
         f"In trial 1, spectral + EM has found {found[0]} of 3 regressors and joint EM {found[1]}. "
         f"Median errors: {errors[0]} and {errors[1]}."
@@ -251,22 +243,11 @@ def test_captions_tell_start_run_and_end(ended: GridlockLab) -> None:
     assert "stuck" in captions[-1] and captions[-1] in lab.screen.caption.value
 
 
-def test_the_floor_is_there_once_em_has_begun(ended: GridlockLab) -> None:
-    steps = [record.of().step for record in ended.records]
-    assert steps[:2] == [0, 0] and steps[-1] == 3 * POWER + at.GATE_ITERATIONS + AFTER
-    for record in ended.records:
-        assert np.isfinite(record.last("best")).all() == (not at.seeking(record))
-
-
-def test_many_power_iterations_come_several_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(at, "POWER_RECORDS", 4)
-    model = Spectral(power_iterations=at.POWER_ITERATIONS, gate_iterations=1, joint_iterations=1)
-    first, *rest = at.begin(
-        MixtureRun(model=model, task=MixtureTask(experts=2, dimension=4), samples=300, trials=1), {}
-    )
-    power = at.power({"experts": 2})
-    together = np.arange(1, power + 1).reshape(4, power // 4).tolist()
-    assert first.step == 0 and [[shot.step for shot in one] for one in rest[:4]] == together
-    assert [shot.step for shot in rest[4:]] == [power + 1, power + 2] and all(
-        "best" in shot.values for shot in rest[4:]
-    )
+def test_a_method_that_has_ended_keeps_its_numbers(ended: GridlockLab) -> None:
+    """Joint EM goes on for longer here, or ends sooner: neither is credited with iterations that it has not had."""
+    for record in ended.records[2:]:
+        now = MarkRecord(record)
+        for method, last in (("spectral", 3 * POWER + at.GATE_ITERATIONS + AFTER), ("joint", 24)):
+            assert at.step(now, method) == min(record.of(method).step, last)
+            iterations, errors = at.em_errors(now, method)
+            assert torch.equal(iterations.isfinite(), errors.isfinite().all(1))

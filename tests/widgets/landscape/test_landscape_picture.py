@@ -84,7 +84,7 @@ def test_the_curves_are_the_records_and_verdicts_wait_for_the_end(make: Make) ->
     (stuck,), (falling,) = (drawn_as(lab, 1, f"ℓ₂, {what}") for what in ("stuck", "still falling"))
     assert (len(stuck.get_ydata()), len(falling.get_ydata())) == (1, 1)
     assert (stuck.get_color(), falling.get_markerfacecolor()) == (theme.FAILURE, theme.PAPER)
-    assert "ℓ₂ in 1; " in lab.caption(now) and "and 1 are still falling." in lab.caption(now)
+    assert "ℓ₂ in 1 (and still falling in 1)." in lab.caption(now)
 
 
 def test_errors_beyond_the_axis_are_drawn_at_its_edge(make: Make) -> None:

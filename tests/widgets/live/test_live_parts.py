@@ -143,7 +143,7 @@ def test_operations_on_every_layout(tmp_path: Path) -> None:
             torch.baddbmm(x @ y.mT, x, y.mT, alpha=-0.25), x.index_select(1, place[0, 0]),
             torch.nn.functional.embedding(place[:, :, 0], y[0]), torch.eye(3), torch.linspace(-1, 2, 7),
             torch.full((2, 3), 4.5), x.new_full((2,), 0.5), torch.zeros_like(x).fill_(3).zero_(),
-            torch.nn.functional.logsigmoid(5 * x), (3 * (x > 0).long()) << torch.arange(6), odd.isnan(),
+            torch.nn.functional.logsigmoid(5 * x), (3 * (x > 0).long()) << torch.arange(6), odd.isnan(), odd.sign(),
             x[place[:, 0, 0], :, place[:, 1, 1]], x[:, place[0, 0], 1:], (x > 0).logical_and(y > 1),
             (x > 1).any(1), (x > 9).any(), x.ceil(), torch.searchsorted(place[0, 0].sort()[0], place[1, 0]),
             torch.searchsorted(place[0, 0].sort()[0], place[1, 0], right=True), x.cos(), x.clamp(-1, 1).acos(),

@@ -14,8 +14,8 @@ from tests.helpers.effort import THOROUGH
 KNOWN = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
 
 NUMBERS: dict[str, list[tuple[int, int, int, int]]] = {
-    "Longer inputs (d = 12)": [(3, 250, 50, 50), (6, 2000, 20, 90)],
-    "Six oblique regressors": [(6, 2000, 90, 30)],
+    "Longer inputs (d = 12)": [(3, 250, 50, 60), (6, 2000, 20, 90)],
+    "Six oblique regressors": [(6, 2000, 90, 10)],
     "Gradient steps for the gates": [(5, 1000, 50, 90)],
 }
 """k, n and the percentages of random and of spectral starts that find all regressors, for each story."""

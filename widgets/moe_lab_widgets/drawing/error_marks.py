@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from moe_lab.drawing.marks import Curves, Ends, Mark, Points, Writing, middle
-from moe_lab.drawing.words import NOTHING, Words, either, say
+from moe_lab.drawing.words import NOTHING, Number, Words, either, say
 from moe_lab_widgets.drawing.mark_record import MarkValues
 from moe_lab_widgets.drawing.trials import MOST_LINES
 
@@ -47,7 +47,7 @@ class Errors(NamedTuple):
     known: Tensor
 
 
-def count_heads(names: Sequence[tuple[str, str]], x: float, low: float, left: float, wide: float) -> list[Mark]:
+def count_heads(names: Sequence[tuple[str, str]], x: float, low: Number, left: float, wide: float) -> list[Mark]:
     """Returns the names of rows and columns of the table of counts under the axes.
 
     Args:
@@ -150,13 +150,15 @@ def fates_in_words(methods: Sequence[Errors]) -> Words:
     known = first.known & second.known
     stuck, falling = [first.stuck.sum(), second.stuck.sum()], [first.falling.sum(), second.falling.sum()]
     trials = torch.tensor(float(len(first.found)))
+    moving = [say(" (and still falling in {:.0f})", count, when=count > 0) for count in falling]
     several = (
         say(f" {first.name[0].upper()}{first.name[1:]} is stuck in ")
         + _count(stuck[0])
         + say(" of {:.0f} trials", trials, when=trials > 1)
+        + moving[0]
         + say(f", {second.name} in ")
         + _count(stuck[1])
-        + say("; {:.0f} and {:.0f} are still falling", *falling, when=falling[0] + falling[1] > 0)
+        + moving[1]
         + say(".")
     )
     some = either(sum([*stuck, *falling]) == 0, say(" No trial is stuck."), several)

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from moe_lab.core.errors import InputError
-from moe_lab.drawing import map_marks, marks, patch_marks, plane_marks, theme
+from moe_lab.drawing import map_marks, marks, match_marks, patch_marks, plane_marks, theme
 from moe_lab.drawing.marks import Mark
 from moe_lab.drawing.words import Words, say, written
-from moe_lab_widgets.drawing import boxes, maps, on_axes, planes, strips, swarms, tiles, trials
+from moe_lab_widgets.drawing import boxes, cell_tables, maps, matches, on_axes, planes, strips, swarms, tiles, trials
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.panel import Panel, PanelMarks
 from moe_lab_widgets.drawing.styles import INKS, LEVELS, SIDES, SIGNS, STYLES
@@ -88,10 +88,6 @@ def _curve(one: marks.Curves | marks.Lines) -> tuple[NDArray[np.float64], NDArra
     return x[known], _array(one.y)[known]
 
 
-def _names(pattern: str | Sequence[str], count: int) -> list[str]:
-    return [pattern.format(place + 1) for place in range(count)] if isinstance(pattern, str) else list(pattern[:count])
-
-
 # ---- furniture ----
 
 
@@ -100,11 +96,14 @@ def _(one: marks.Scales, ax: Axes) -> None:
     ax.set(xlim=tuple(map(float, one.x)), ylim=tuple(map(float, one.y)))
     for axis, ticks, named in ((ax.xaxis, one.x_ticks, one.x_words), (ax.yaxis, one.y_ticks, one.y_words)):
         places = _array(ticks)
-        places = places[np.isfinite(places)].tolist()
+        known = np.isfinite(places)
+        places = places[known].tolist()
         if axis.axis_name in one.log:
             ax.set(**{f"{axis.axis_name}scale": "log"})
             axis.set_minor_locator(NullLocator())
-        words = list(named) or [f"{place:g}" for place in places]
+        words = (
+            [one for one, there in zip(named, known, strict=True) if there] if named else [f"{one:g}" for one in places]
+        )
         axis.set_ticks(places, words if axis.axis_name in one.log + one.bare else None)
         if axis.axis_name in one.percent:
             on_axes.percents(axis)
@@ -129,24 +128,7 @@ def _ink(style: str) -> dict[str, Any]:
 
 @draw_mark.register
 def _(one: marks.Table, ax: Axes) -> None:
-    rows, columns = (round(float(count)) for count in one.shape)
-    names = _names(one.rows, rows)
-    small: dict[str, Any] = {"size": theme.SMALL_SIZE}
-    heads = [written(head) for head in one.heads]
-    on_axes.table(ax, names, heads or _names(one.columns, columns), widest=one.widest, highest=one.highest)
-    if heads:  # the table may be wider than the Axes
-        ax.set_xlim(-0.5, on_axes.box_of(ax)[2] / one.widest - 0.5)
-        on_axes.write(ax, range(columns), [-0.5] * columns, heads, theme.MUTED, down=-10, **small)
-    if len(one.firm):
-        ax.set_yticks([])
-        firm = _array(one.firm) > 0
-        colours = np.where(firm, theme.INK, theme.MUTED)
-        on_axes.write(ax, [-0.5] * rows, range(rows), names, colours, bold=firm, ha="right", right=-7, **small)
-    if one.numbered:
-        numbers = _names("{}", columns)
-        on_axes.write(ax, range(columns), [rows - 0.5] * columns, numbers, theme.MUTED, down=11, **small)
-    if one.below:
-        on_axes.write(ax, -0.5, rows - 0.5, [one.below], ha="left", down=29)
+    cell_tables.furnish(one, ax)
 
 
 @draw_mark.register
@@ -180,6 +162,18 @@ def _(one: patch_marks.TileTable, ax: Axes) -> None:
 def _(one: patch_marks.PlaceTable, ax: Axes) -> None:
     experts, patches = (round(float(count)) for count in one.shape)
     boxes.furnish(ax, patches, experts, written(one.title), INKS[one.style])
+
+
+@draw_mark.register
+def _(one: match_marks.MatchTable, ax: Axes) -> None:
+    matches.furnish(ax, round(float(one.k)), one.note, one.under)
+
+
+@draw_mark.register
+def _(one: match_marks.Matches, ax: Axes) -> None:
+    words = [written(one.head), written(one.progress)]
+    parts = _array(one.cosines), _array(one.gates), _array(one.found) > 0
+    matches.draw(ax, *parts, one.least, words, INKS[one.style])
 
 
 @draw_mark.register
@@ -392,7 +386,7 @@ def _(one: marks.Writing, ax: Axes) -> None:
     each = _array(one.each) > 0
     shades = np.where(each, INKS[one.style], INKS["other"])
     places = np.arange(len(each))
-    on_axes.write(ax, places, y, _names("{}", len(each)), shades, size=one.size, bold=each, down=one.down)
+    on_axes.write(ax, places, y, cell_tables.names_of("{}", len(each)), shades, size=one.size, bold=each, down=one.down)
 
 
 for _kind, _drawn in strips.DRAWN.items():

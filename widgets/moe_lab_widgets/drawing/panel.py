@@ -50,6 +50,7 @@ class Panel:
       gap: pixels between them.
       pin: draws a pinned record, given the Axes, that record and the present one; without it a pin keeps labelled
         lines, dotted.
+      above: pixels above the Axes in which marks stand; a page leaves out what is above them.
       marks: the functions of which `mark_panel` has made it.
     """
 
@@ -63,6 +64,7 @@ class Panel:
     columns: int = 1
     gap: float = 34
     pin: Callable[[Any, Any, Any], None] | None = None
+    above: float = 34
     marks: PanelMarks | None = None
 
     @property

@@ -10,6 +10,7 @@ from moe_lab.drawing import theme
 STYLES: Mapping[str, tuple[theme.Style, Mapping[str, Any]]] = {
     "model": (theme.MODEL, {}),
     "other": (theme.OTHER, {"dashes": (3, 1.5)}),
+    "found": (theme.Style(theme.FOUND, "o", (0, (4, 2))), {"dashes": (4, 2)}),
     **{
         f"other {number + 1}": (theme.OTHER, {"dashes": dashes})
         for number, dashes in enumerate(((4, 1.5), (1, 1.2), (6, 1.5, 1, 1.5), (2.5, 2.5)))

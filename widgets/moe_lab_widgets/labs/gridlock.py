@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import torch
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from numpy.typing import NDArray
+from torch import Tensor
 
 from moe_lab.core.config import require
 from moe_lab.drawing import theme
-from moe_lab.drawing.marks import Mark, Outline, Scales, middle
-from moe_lab.drawing.words import Words, say, written
+from moe_lab.drawing.marks import Curves, Level, Mark, Note, Outline, Scales, Writing, middle, picked
+from moe_lab.drawing.match_marks import Matches, MatchTable
+from moe_lab.drawing.words import Number, Words, either, say
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.activations import ACTIVATIONS
 from moe_lab.recovery.gridlock import JointEM, MixtureRun, Spectral
+from moe_lab.recovery.gridlock.training import begun
 from moe_lab.recovery.gridlock.verdicts import FOUND, GAIN, WINDOW
 from moe_lab.recovery.printed import printed
 from moe_lab_widgets.drawing.error_marks import (
@@ -28,32 +29,25 @@ from moe_lab_widgets.drawing.error_marks import (
     lines_in_words,
     median_ends,
 )
-from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
-from moe_lab_widgets.drawing.marks_on_axes import mark_panel
-from moe_lab_widgets.drawing.on_axes import box_of, cells, name_cells, note, reads, write
-from moe_lab_widgets.drawing.panel import Panel
-from moe_lab_widgets.drawing.styles import INKS
-from moe_lab_widgets.drawing.tables import key
-from moe_lab_widgets.drawing.trials import spread_words
-from moe_lab_widgets.drawing.words import two_digits
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues, once
+from moe_lab_widgets.drawing.mark_words import spread_note
+from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs import gridlock_record as at
 from moe_lab_widgets.labs.gridlock_goals import GOALS, QUESTION
-from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL
+from moe_lab_widgets.labs.gridlock_record import BEST, JOINT, METHODS, SPECTRAL
 from moe_lab_widgets.labs.gridlock_stories import PRINTED, STORIES
+from moe_lab_widgets.live.declare import LivePage
 
 NO_MIXTURE, P3 = "none", "P3(y)"
 HAVE_PRINTED = tuple(g for g in ACTIVATIONS if printed(g, 0.1))
 """Activations whose P3 the paper prints."""
-NAMES = {SPECTRAL: "spectral + EM", JOINT: "joint EM"}
+NAMES = {SPECTRAL: "spectral + EM", JOINT: "joint EM", BEST: "EM from the truth"}
 STYLES = {SPECTRAL: "model", JOINT: "other"}
 ENDS = {"spectral + EM": "spectral\n+ EM ", "joint EM": "joint EM\n"}
 """What stands before the numbers at the ends of the curves."""
-SUBSCRIPTS = "₁₂₃₄₅₆₇₈₉"
-LEAST_WORDS = 34
-"""Pixels of a cell from which its number is written into it."""
 FLOOR = "EM from the true parameters"
 COUNTS = {"x": 1.0, "left": 62.0, "wide": 62.0}
 """Where the table of counts stands."""
@@ -114,154 +108,121 @@ def runs(values: Mapping[str, Any]) -> dict[str, MixtureRun]:
         gate_iterations=at.GATE_ITERATIONS,
         joint_iterations=at.EVERYTHING_ITERATIONS,
     )
-    joint = JointEM(iterations=values["iterations"])
+    models = {
+        SPECTRAL: spectral,
+        JOINT: JointEM(iterations=values["iterations"]),
+        BEST: JointEM(iterations=at.BEST_ITERATIONS, start="truth"),
+    }
     return {
-        SPECTRAL: config_from(MixtureRun, values, model=spectral, task=task, record_every=1),
-        JOINT: config_from(MixtureRun, values, model=joint, task=task, record_every=at.joint_every(values)),
+        name: config_from(MixtureRun, values, model=model, task=task, record_every=at.every(values, name))
+        for name, model in models.items()
     }
 
 
 # ---- panel 1: the estimates of each method against the truth ----
 
 
-def furnish_found(axes: list[Axes], values: Mapping[str, Any]) -> None:
-    k = values["experts"]
-    true = [f"true regressor a{number}" for number in SUBSCRIPTS[:k]]
-    for ax in axes:
-        _, _, width, height = box_of(ax)
-        cell = min(184 / k, 220 / (k + 1.4))
-        ax.set(xlim=(-0.5, width / cell - 0.5), ylim=(height / cell - 0.5, -0.5), xticks=[], yticks=[])
-        ax.spines[:].set_visible(False)
-        name_cells(ax, [f"estimate {row + 1}, {column}" for row in range(k) for column in true])
-        note(ax, 0, -10, f"true regressors a₁{', ' if k == 2 else ' … '}a{SUBSCRIPTS[k - 1]}")
-        last = "" if k == 2 else f" … w{SUBSCRIPTS[k - 2]}"
-        style: dict[str, Any] = {"ha": "left", "size": theme.SMALL_SIZE}
-        write(ax, -0.5, k + 0.9, [f"gates w₁{last} and the true ones"], theme.MUTED, down=10, **style)
-    left, top, _, height = box_of(axes[0])
-    axes[0].set_ylabel("estimates", color=theme.MUTED, size=theme.SMALL_SIZE)
-    axes[0].yaxis.set_label_coords(-14 / width, 1 - k * cell / height / 2)
-    axes[0].add_artist(key(left, top + height + 16, 6, 18, 34, 1.0))
-    note(axes[0], 212, 25, "|cos|; dark diagonal: recovered", under=True)
-    note(axes[0], 0, 51, f"estimates are matched to the true ones; ✓ from |cos| = {FOUND:g} on, ✗ below", under=True)
+def furnish_found(values: MarkValues) -> list[list[Mark]]:
+    k = values.number("experts")
+    under = f"estimates are matched to the true ones; ✓ from |cos| = {FOUND:g} on, ✗ below"
+    return [[MatchTable(k, "|cos|; dark diagonal: recovered", under)], [MatchTable(k)]]
 
 
-def draw_found(axes: list[Axes], now: Record) -> None:
-    trial = at.shown(now)
-    for ax, name in zip(axes, now.names, strict=True):
-        which = f", trial {trial + 1} of {now.trials}" if now.trials > 1 else ""
-        words = [NAMES[name] + which, progress_of(now, name, trial)]
-        style: dict[str, Any] = {"ha": "left", "bold": True, "size": theme.SMALL_SIZE}
-        write(ax, -0.5, -0.5, words, INKS[STYLES[name]], down=[-46, -29], **style)
-        draw_cosines(ax, now, name, trial)
+def draw_found(now: MarkRecord) -> list[list[Mark]]:
+    return [
+        [
+            Matches(
+                at.cosines(now, name), at.gate_cosines(now, name), at.found_in_trial(now, name), FOUND,
+                head_of(now, name), STYLES[name], progress_of(now, name),
+            )
+        ]
+        for name in METHODS
+    ]  # fmt: skip
 
 
-def draw_cosines(ax: Axes, now: Record, name: str, trial: int) -> None:
-    """Draws the |cos| of estimates (rows, matched) and true regressors (columns), and below a row of gates.
-
-    At the end of a row stands its own |cos|, with a tick from `FOUND` on. At the end of the gates' row stands the worst
-    without a tick, which only regressors have.
-    """
-    cosines, gates = at.cosines(now, name, trial), at.gate_cosines(now, name, trial)
-    k = len(cosines)
-    cell = box_of(ax)[2] / (ax.get_xlim()[1] - ax.get_xlim()[0])
-    matched = range(0, k * k, k + 1)  # outlined, so that a match can be seen where it is pale
-    cells(ax, _words(cosines, cell), cosines, framed=matched, size=theme.SMALL_SIZE)
-    names = [f"gate w{number} and the true one" for number in SUBSCRIPTS[: k - 1]]
-    cells(ax, _words(gates, cell), gates[None], names=names, at=(0, k + 0.4), size=theme.SMALL_SIZE)
-    own, good = np.diagonal(cosines), at.found(now, name)[trial]
-    sought = np.asarray(cosines.any(1))  # estimates not sought yet are 0
-    signs = [("✓" if right else "✗") if known else "" for right, known in zip(good, sought, strict=True)]
-    style: dict[str, Any] = {"bold": True, "size": 14, "right": 11}
-    write(ax, k - 0.5, np.arange(k), signs, np.where(good, theme.FOUND, theme.FAILURE), **style)
-    numbers = [number(cosine) if known else "–" for cosine, known in zip(own, sought, strict=True)]
-    numbers.append(f"worst {number(gates.min())}" if gates.any() else "–")
-    rows, aside = np.append(np.arange(k), k + 0.4), np.append(np.full(k, 35), 18)
-    write(ax, k - 0.5, rows, numbers, theme.MUTED, size=theme.SMALL_SIZE, right=aside)
+def head_of(now: MarkRecord, name: str) -> Words:
+    trials = now.values.number("trials")
+    which = say(", trial {:.0f} of {:.0f}", at.trial(now) + 1, trials, when=trials > 1)
+    return Words(NAMES[name]) + which
 
 
-def progress_of(now: Record, name: str, trial: int) -> str:
+def progress_of(now: MarkRecord, name: str) -> Words:
     """Returns how far a method is, in a few words."""
-    if now.of(name) is None:
-        return "waits for its samples"
-    count, k = int(at.found(now, name)[trial].sum()), now.values["experts"]
-    if name == SPECTRAL and at.seeking(now):
-        return f"power {now.of(name).step} of {at.power(now.values)}: {count} of {k} found"
-    return f"iteration {at.iteration(now, name)}: {count} of {k} found"
-
-
-def number(cosine: float) -> str:
-    """Returns two digits, never rounded up across `FOUND`."""
-    rounded = round(float(cosine), 2)
-    return f"{rounded - 0.01 if cosine < FOUND <= rounded else rounded:.2f}"
-
-
-def _words(cosines: NDArray[np.float64], cell: float) -> list[str]:
-    return [number(cosine) if cell >= LEAST_WORDS else "" for cosine in cosines.flat]
+    where = say("iteration {:.0f}", at.iteration(now, name))
+    if name == SPECTRAL:
+        power = say("power {:.0f} of {:.0f}", at.step(now, name), at.power(now.values))
+        where = either(at.seeking(now), power, where)
+    found = where + say(": {:.0f} of {:.0f} found", at.found_in_trial(now, name).sum(), now.values.number("experts"))
+    return either(at.step(now, name) >= 0, found, Words("waits for its samples"))
 
 
 # ---- panel 2: the error over EM's iterations ----
 
 
-def error_axes(values: MarkValues) -> Iterator[list[Mark]]:
-    (low, high), longest = error_limits(values.plain), longest_em(values.plain)
-    whole = [0, *(10**power for power in range(6) if 10**power <= longest)]
-    at = ticks(low, high)
-    yield [
-        Scales(
-            (1, 1 + longest), (low, high), [1 + iteration for iteration in whole], at, "EM iteration",
-            x_reads="1 + iteration", y_reads="error", log="xy",
-            x_words=[str(iteration) for iteration in whole], y_words=[f"{tick:g}" for tick in at],
-        ),
-        *count_heads([(NAMES[name], STYLES[name]) for name in NAMES], low=low, **COUNTS),
+def error_axes(values: MarkValues) -> list[list[Mark]]:
+    (low, high), end = error_limits(values), longest_em(values)
+    whole = [0, *(10**power for power in range(4))]
+    return [
+        [
+            Scales(
+                (1.0, 1 + end), (low, high), [within(1.0 + one, 1.0, 1 + end) for one in whole],
+                [within(digit * 10.0**power, low, high) for power in range(-2, 2) for digit in (1, 2, 5)],
+                "EM iteration", x_reads="1 + iteration", y_reads="error", log="xy",
+                x_words=[str(iteration) for iteration in whole],
+            ),
+            *count_heads([(NAMES[name], STYLES[name]) for name in METHODS], low=low, **COUNTS),
+        ]
     ]  # fmt: skip
 
 
-def error(now: MarkRecord) -> Iterator[list[Mark]]:
-    limits, methods = error_limits(now.values.plain), errors_of(now.record)
-    best = middle(torch.as_tensor(now.record.last("best")))
-    floor = best.clamp(*limits)
-    yield [
-        *error_marks(methods, limits, torch.tensor(at.shown(now.record)), **COUNTS),
-        Outline(torch.tensor([1.0, 1.0 + longest_em(now.values.plain)]), floor.expand(2), "found", name=FLOOR),
-        median_ends(methods, [f"{ENDS[one.name]}{{:.2g}}" for one in methods],
-                [(best, "EM from\ntruth {:.2g}", "found")]),
+def within(number: float, low: Number, high: Number) -> Tensor:
+    """Returns a number where it is between limits, NaN elsewhere."""
+    value = torch.tensor(number, dtype=torch.float64)
+    return torch.where((value >= low) & (value <= high), value, torch.nan)
+
+
+def error(now: MarkRecord) -> list[list[Mark]]:
+    limits, methods = error_limits(now.values), errors_of(now)
+    best = middle(now.last("error", BEST))
+    floor = best.clamp(*limits).expand(2)
+    across = torch.stack((torch.ones((), dtype=torch.float64), 1 + longest_em(now.values)))
+    return [
+        [
+            *error_marks(methods, limits, at.trial(now), **COUNTS),
+            Outline(across, floor, "found", name=FLOOR),
+            median_ends(methods, [f"{ENDS[one.name]}{{:.2g}}" for one in methods],
+                    [(best, "EM from\ntruth {:.2g}", "found")]),
+        ]
     ]  # fmt: skip
 
 
-def errors_of(now: Record) -> list[Errors]:
+@once
+def errors_of(now: MarkRecord) -> list[Errors]:
     """Returns the errors of both methods over 1 + iterations of EM, whose logarithm begins at 0."""
     methods = []
-    for name in now.names:
+    for name in METHODS:
         steps, errors = at.em_errors(now, name)
-        if not len(steps):
-            steps, errors = np.full(1, np.nan), np.full((1, now.trials), np.nan)
-        stuck, falling = at.verdicts(now, name)
-        parts = (1.0 + steps, errors, errors[-1], at.whole(now, name), stuck, falling, np.array(True))
-        methods.append(Errors(NAMES[name], STYLES[name], *map(torch.as_tensor, parts)))
+        begun = torch.where(steps.isfinite().any(), now.last("error", name), torch.nan)
+        parts = 1 + steps, errors, begun, at.whole(now, name), *at.verdicts(now, name), torch.tensor(True)
+        methods.append(Errors(NAMES[name], STYLES[name], *parts))
     return methods
 
 
-def longest_em(values: Mapping[str, Any]) -> int:
+def longest_em(values: MarkValues) -> Tensor:
     """Returns the iterations of EM of the method that has more."""
-    return int(max(values["iterations"], at.GATE_ITERATIONS + at.EVERYTHING_ITERATIONS))
+    return values.number("iterations").clamp(min=float(at.GATE_ITERATIONS + at.EVERYTHING_ITERATIONS))
 
 
-def error_limits(values: Mapping[str, Any]) -> tuple[float, float]:
+def error_limits(values: MarkValues) -> tuple[Tensor, Tensor]:
     """Returns the limits of the error's axis: below what these samples allow, and above a random start.
 
     Random unit regressors and gates are sqrt(2 k) and sqrt(2 (k - 1)) from the true ones; what maximum likelihood
     leaves is mostly the gates', about 2 sqrt(k (k - 1) d / n) for linear experts and more for others.
     """
-    k, d, n = values["experts"], values["dimension"], values["samples"]
-    rest = 2 * np.sqrt(k * (k - 1) * d / n)
-    low = 10 ** (np.floor(2 * np.log10(rest / 2)) / 2)
-    return float(low), float(1.5 * (np.sqrt(2 * k) + np.sqrt(2 * (k - 1))))
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Returns the numbers 1, 2 and 5 times a power of ten between limits."""
-    powers = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
-    return [digit * 10.0**power for power in powers for digit in (1, 2, 5) if low <= digit * 10.0**power <= high]
+    k, d, n = (values.number(name) for name in ("experts", "dimension", "samples"))
+    rest = 2 * (k * (k - 1) * d / n).sqrt()
+    halves = -(-2 * (rest / 2).log() / math.log(10)).ceil()
+    return (halves / 2 * math.log(10)).exp(), 1.5 * ((2 * k).sqrt() + (2 * (k - 1)).sqrt())
 
 
 def error_note(values: MarkValues) -> Words:
@@ -275,81 +236,84 @@ def error_note(values: MarkValues) -> Words:
 # ---- panel 3: how the spectral method finds its start ----
 
 
-def furnish_stages(ax: Axes, values: Mapping[str, Any]) -> None:
-    ax.set(xlim=(0, 1), ylim=(0, 1.03), xticks=[])
-    ax.set_yticks([0, 0.5, 1, FOUND], ["0", "0.5", "1", f"{FOUND:g}"])
-    ax.get_yticklabels()[-1].set_color(theme.FAILURE)
-    reads(ax, y="|cos|")
-    ax.axvspan(EDGES[1], 1, color=theme.BACKGROUND, alpha=0.5, zorder=0, linewidth=0)
-    ax.vlines(EDGES[1:3], 0, 1.03, color=theme.REFERENCE, linewidth=0.8, zorder=1)
-    ax.axhline(FOUND, color=theme.FAILURE, linewidth=1, zorder=1)
-    note(ax, -30, -18, "— regressors", theme.INK)
-    note(ax, 86, -18, "- - gates", theme.FOUND)
-    style: dict[str, Any] = {"size": theme.SMALL_SIZE}
-    write(ax, _centers(), 0, ["power", "gates", "all"], down=12, **style)
+def furnish_stages(values: MarkValues) -> list[list[Mark]]:
+    centres = [(begin + end) / 2 for begin, end in pairwise(EDGES)]
     lengths = [f"{at.POWER_ITERATIONS} each", f"{at.GATE_ITERATIONS} of EM", f"{at.EVERYTHING_ITERATIONS} of EM"]
-    write(ax, _centers(), 0, lengths, theme.MUTED, down=29, **style)
-    note(ax, -30, 52, "✓ found at the end of each stage", theme.FOUND, under=True)
-    write(ax, 0, 0, ["a", "w"], [theme.INK, theme.FOUND], bold=True, right=-10, down=[69, 86])
-
-
-def draw_stages(ax: Axes, now: Record) -> None:
-    trial, power = at.shown(now), at.power(now.values)
-    em = [shot for shot in now.shots[SPECTRAL] if shot.step >= power]
-    x = np.interp([shot.step for shot in em], (0, *at.stage_ends(now.values)), EDGES)
-    lines = [
-        np.column_stack((EDGES[1] / at.POWER_ITERATIONS * np.arange(1, len(curve) + 1), curve))
-        for curve in at.components(now, trial)
+    named = [
+        Writing(x, 0.0, Words(words), style, size=theme.SMALL_SIZE, down=down)
+        for some, style, down in ((("power", "gates", "all"), "ink", 12.0), (lengths, "muted", 29.0))
+        for x, words in zip(centres, some, strict=True)
     ]
-    best = np.nan_to_num([shot["cosines"][trial].max(0) for shot in em]).T
-    gates = np.nan_to_num([shot["gate_cosines"][trial] for shot in em]).T
-    lines += [np.column_stack((x, curve)) for curve in best]
-    dashes = [np.column_stack((x, curve)) for curve in gates]
-    style: dict[str, Any] = {"linewidths": 1.4, "zorder": 3}
-    for curves in (
-        LineCollection(lines, colors=[(theme.INK, 0.8)], label="a regressor", **style),
-        LineCollection(dashes, colors=[theme.FOUND], linestyles="--", label="a gate", **style),
-    ):
-        ax.add_collection(curves, autolim=False)
-    counts, colours = at.found_by_stage(now, trial), np.repeat([theme.INK, theme.FOUND], 3)
-    words = [word for row in counts for word in row]
-    down = np.repeat([69, 86], 3)
-    write(ax, np.tile(_centers(), 2), 0, words, colours, bold=True, size=theme.SMALL_SIZE, down=down)
+    marks = [
+        Scales((0.0, 1.0), (0.0, 1.03), (), (0.0, 0.5, 1.0), y_reads="|cos|", bare="x"),
+        *(Level(edge, "rule", upright=True) for edge in EDGES[1:3]),
+        Level(FOUND, "failure"),
+        Writing(0.0, FOUND, Words(f"{FOUND:g}"), "failure", align="right", size=theme.SMALL_SIZE, right=-7),
+        Note(Words("— regressors"), -30, -18, "ink", under=False),
+        Note(Words("- - gates"), 86, -18, "found", under=False),
+    ]
+    return [[*marks, *named]]
 
 
-def _centers() -> NDArray[np.float64]:
-    return np.convolve(EDGES, (0.5, 0.5), "valid")
+def draw_stages(now: MarkRecord) -> list[list[Mark]]:
+    trial, power = at.trial(now), at.power(now.values)
+    steps, components = now.curve("component", SPECTRAL)
+    begins = torch.stack([torch.zeros_like(power), power, power + at.GATE_ITERATIONS])
+    after = (at.GATE_ITERATIONS, at.EVERYTHING_ITERATIONS)
+    lengths = torch.stack([power, *(torch.full_like(power, count) for count in after)])
+    edges = torch.tensor(EDGES, dtype=torch.float64)
+    stage = (steps[:, None] > begins).sum(1).clamp(min=1) - 1
+    x = edges[stage] + (steps - begins[stage]) / lengths[stage] * (edges[stage + 1] - edges[stage])
+    k, component = now.last("cosines", SPECTRAL).shape[1], picked(components, trial, 1)
+    own = torch.arange(k) == -((1 - steps) / at.POWER_ITERATIONS).ceil()[:, None]
+    sought = torch.where(own, component[:, None], torch.nan)
+    best = picked(now.curve("cosines", SPECTRAL)[1].amax(3), trial, 1)
+    gates = picked(now.curve("gate_cosines", SPECTRAL)[1], trial, 1)
+    ended = steps > at.last_step(now.values, SPECTRAL)
+    searching = torch.where((stage == 0) & (steps > 0) & component.isfinite(), x, torch.nan)
+    moving = torch.where((stage > 0) & ~ended & best.isfinite().all(1), x, torch.nan)
+    looks: dict[str, Any] = {"width": 1.6, "firm": False}
+    return [
+        [
+            Curves(searching, sought, "model", "the regressor that is sought", **looks),
+            Curves(moving, best, "model", "a regressor", **looks),
+            Curves(moving, gates, "found", "a gate", **looks),
+        ]
+    ]
 
 
 # ---- words ----
 
 
-def caption(now: Record) -> str:
-    trial, k = at.shown(now), now.values["experts"]
-    if now.of(JOINT) is None:
-        return (
-            f"T₃ is whitened to {k} × {k} × {k} numbers, and nothing is found yet; "
-            "joint EM begins with random regressors and gates."
-        )
-    joint = now.of(JOINT).step
-    ours, theirs = (int(at.found(now, name)[trial].sum()) for name in now.names)
-    where = f"In trial {trial + 1}, " if now.trials > 1 else ""
-    if at.seeking(now):
-        return (
-            f"{where}{ours} of {k} regressors are found (|cos| ≥ {FOUND:g}) after {now.of(SPECTRAL).step} of "
-            f"{at.power(now.values)} power iterations. Joint EM has found {theirs} in {joint} iterations."
-        )
-    errors = [two_digits(float(middle(one.last))) for one in errors_of(now)]
-    text = (
-        f"{where}{'spectral' if where else 'Spectral'} + EM has found {ours} of {k} regressors and joint EM {theirs}. "
-        f"Median errors: {errors[0]} and {errors[1]}."
+def caption(now: MarkRecord) -> Words:
+    k, trials = now.values.number("experts"), now.values.number("trials")
+    intro = say(
+        "T₃ is whitened to {:.0f} × {:.0f} × {:.0f} numbers, and nothing is found yet; "
+        "joint EM begins with random regressors and gates.", k, k, k,
+    )  # fmt: skip
+    ours, theirs = (at.found_in_trial(now, name).sum() for name in METHODS)
+    where = say("In trial {:.0f}, ", at.trial(now) + 1, when=trials > 1)
+    searching = (
+        where
+        + say("{:.0f} of {:.0f} regressors are found (|cos| ≥ {:.2g}) ", ours, k, FOUND)
+        + say("after {:.0f} of {:.0f} power iterations. ", at.step(now, SPECTRAL), at.power(now.values))
+        + say("Joint EM has found {:.0f} in {:.0f} iterations.", theirs, at.step(now, JOINT))
     )
-    return text + written(fates_in_words(errors_of(now))) + spread_words(now.trials)
+    errors = [middle(one.last) for one in errors_of(now)]
+    ended = (
+        say("In trial {:.0f}, spectral", at.trial(now) + 1, when=trials > 1, instead=Words("Spectral"))
+        + say(" + EM has found {:.0f} of {:.0f} regressors and joint EM {:.0f}. ", ours, k, theirs)
+        + say("Median errors: {:.2g} and {:.2g}.", *errors)
+        + fates_in_words(errors_of(now))
+        + spread_note(now)
+    )
+    begun = at.step(now, JOINT) > 0
+    return either(begun, either(at.seeking(now), searching, ended), intro)
 
 
 def progress(now: Record) -> str:
     joint = now.of(JOINT)
-    return f"joint EM iteration {0 if joint is None else joint.step} of {now.total}"
+    return f"joint EM iteration {0 if joint is None else joint.step} of {now.values['iterations']}"
 
 
 def diverged(name: str, trials: str) -> str:
@@ -361,17 +325,34 @@ def diverged(name: str, trials: str) -> str:
     return f"Joint EM ran into infinite numbers in {trials}."
 
 
+LIVE = LivePage(
+    numbers={
+        "experts": {(2, 5): (4, 5, 3), (6, 8): (7, 8, 6)}, "dimension": (11, 12, 14), "samples": (300, 400, 520),
+        "noise": (0.3, 0.5, 0.2), "iterations": (60, 80, 140), "trials": (9, 10, 13), "shown": (2, 3, 4),
+    },
+    choices={
+        "experts": ((2, 5), (6, 8)), "regressors": ("orthonormal", "random"), "third": (P3, "y"),
+    },
+    fixed={"activation": "identity", "first_share": NO_MIXTURE, "gating": "random"},
+    looks=("shown",),
+    length="iterations",
+    missing=("Other activations, inputs from two Gaussians and orthogonal gates need Python.",),
+)  # fmt: skip
+"""How the Lab is recorded for a page: the spectral method has more restarts from k = 6 on."""
+
 GridlockLab = lab(
     "Gridlock",
     name="GridlockLab",
     about="The spectral method of gridlock2019 and joint EM on the same samples, iteration by iteration.",
     knobs=KNOBS,
+    page=LIVE,
     runs=runs,
-    begin=at.begin,
-    steps=lambda values: values["iterations"],
+    training=begun,
+    steps=at.longest,
+    records=160,
     measures={"error": "error", "regressor_fit": "regressor fit"},
     panels=(
-        Panel(
+        mark_panel(
             "What is found",
             draw_found,
             furnish_found,
@@ -380,9 +361,10 @@ GridlockLab = lab(
             margins=(46, 5, 122, 76),
             columns=2,
             gap=19,
+            above=58,
         ),
         mark_panel("Error over time", error, error_axes, error_note, width=305, margins=(49, 105, 100, 102)),
-        Panel(
+        mark_panel(
             "How the start is found",
             draw_stages,
             furnish_stages,
@@ -391,7 +373,7 @@ GridlockLab = lab(
             margins=(47, 12, 84, 102),
         ),
     ),
-    caption=caption,
+    caption=sentence(caption),
     question=QUESTION,
     goals=GOALS,
     stories=STORIES,

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
-from moe_lab.drawing.marks import middle
+from moe_lab.drawing.marks import middle, picked
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.mark_words import median_of
 from moe_lab_widgets.engine.goal import Goal, Sketch, Why, comparison, ends_of
-from moe_lab_widgets.labs.gridlock_record import JOINT, SPECTRAL, power
+from moe_lab_widgets.labs.gridlock_record import BEST, JOINT, SPECTRAL, power
 from moe_lab_widgets.labs.gridlock_record import whole as found_all
 
 
 def whole(now: MarkRecord, name: str) -> Tensor:
     """Returns in how many trials a method has found all regressors."""
-    return torch.as_tensor(found_all(now.record, name)).sum()
+    return found_all(now, name).sum()
 
 
 def error(now: MarkRecord, name: str) -> Tensor:
@@ -25,7 +24,7 @@ def error(now: MarkRecord, name: str) -> Tensor:
 
 def best(now: MarkRecord) -> Tensor:
     """Returns the error that EM from the true parameters leaves."""
-    return middle(torch.as_tensor(now.record.last("best", SPECTRAL)))
+    return median_of(now, "error", BEST)
 
 
 def with_the_best(now: MarkRecord) -> Words:
@@ -42,8 +41,8 @@ def counts(now: MarkRecord) -> Words:
 def start_of_em(now: MarkRecord) -> Tensor:
     """Returns the worst |cos| of a regressor after the power iterations, the median over the trials."""
     steps, fits = now.curve("regressor_fit", SPECTRAL)
-    last = (steps <= power(now.values.plain)).sum() - 1
-    return middle(fits[last])
+    last = (steps <= power(now.values)).sum() - 1
+    return middle(picked(fits, last))
 
 
 GOALS = (

@@ -16,19 +16,20 @@ import {
   tickOf,
 } from "./pen.js";
 import { OF_MAPS, bound } from "./maps.js";
+import { OF_MATCHES } from "./matches.js";
 import { median } from "./plain.js";
 import { OF_EXPERTS } from "./shapes.js";
 import { OF_PLANES } from "./planes.js";
 import { OF_PRUNING } from "./strips.js";
 import { written } from "./written.js";
 
-/** @typedef {{ title: string, width: number, margins: number[], rows: number[], columns: number, gap: number }} Panel */
+/** @typedef {{ title: string, width: number, margins: number[], above: number, rows: number[],
+ *   columns: number, gap: number }} Panel */
 /** @typedef {import("./pen.js").Box} Box */
 /** @typedef {import("./pen.js").Spot} Spot */
 
-/** The height of a picture in its own pixels, and what is left of it above a panel's axes: the rest a page writes. */
+/** The height of a picture in its own pixels, of which a page leaves out what is far above a panel's axes. */
 const HEIGHT = 448;
-const ABOVE = 34;
 /** A cell has room for a number from this width and height on. */
 const ROOMY = [20, 14];
 /** Draws a panel, as wide as the canvas, and makes the canvas as high as it needs.
@@ -37,7 +38,7 @@ const ROOMY = [20, 14];
  * @param {number} focus the expert that is followed, or -1 @param {number} scale how much larger than in a notebook
  * @returns {Spot[]} what there is under the pointer */
 export function drawPanel(canvas, panel, furniture, marks, pinned, focus, scale) {
-  const head = panel.margins[2] - ABOVE;
+  const head = panel.margins[2] - panel.above;
   canvas.style.height = `${Math.round((HEIGHT - head) * scale)}px`;
   const { context, width } = sheetOf(canvas);
   context.scale(scale, scale);
@@ -82,7 +83,7 @@ export function sketchIn(canvas, panel, furniture, sketch, scale) {
     return [{ name, colour: INKS[sketch.styles[number]], across }];
   });
   const places = { upright, log, percent, low, high: most, ...ends, left, right: left + width, marks };
-  return { view: [0, panel.margins[2] - ABOVE, wide, high], places };
+  return { view: [0, panel.margins[2] - panel.above, wide, high], places };
 }
 
 /** Where the axes of a panel are. @param {Panel} panel @param {number} width @returns {Box[]} */
@@ -136,7 +137,8 @@ const MARKS = {
     );
     const looks = { colour: THEME.muted };
     const percent = one.percent ?? "";
-    for (const [place, tick] of (one.x_ticks ?? []).filter(Number.isFinite).entries()) {
+    for (const [place, tick] of (one.x_ticks ?? []).entries()) {
+      if (!Number.isFinite(tick)) continue;
       line(
         context,
         [
@@ -424,4 +426,4 @@ const MARKS = {
     this.write(written(one.words), this.x(one.x) + (one.right ?? 0), y, looks);
   },
 };
-const ALL = [MARKS, OF_EXPERTS, OF_MAPS, OF_PLANES, OF_PRUNING];
+const ALL = [MARKS, OF_EXPERTS, OF_MAPS, OF_MATCHES, OF_PLANES, OF_PRUNING];

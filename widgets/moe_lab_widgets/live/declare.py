@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+Values = tuple[float, float, float]
+"""Where a knob is at first, where it goes alone, and another value for the checks."""
+
 
 @dataclass(frozen=True)
 class Fills:
@@ -79,7 +82,8 @@ class LivePage:
 
     Attributes:
       numbers: the values at which a knob is recorded: where all are at first, where it goes alone, and another one for
-        the checks. Sizes of 1 and factors of 0 are no good: what torch leaves out there is not recorded.
+        the checks. Sizes of 1 and factors of 0 are no good: what torch leaves out there is not recorded. Of one whose
+        choices are ranges, these values for each range.
       choices: choices by knob, of which any go together, or those that do.
       derived: sizes of `numbers` that are no knobs.
       fixed: knobs that the page does not have, with their values.
@@ -89,9 +93,10 @@ class LivePage:
       restricted: pairs of knobs of which the second decides how far the first may go, and the conditions under which it
         does, if there are any: {"knob": name, "is": values} or {"knob": name, "not": values}.
       fills: the map that it fills, where it is one.
+      length: the knob that says how many steps a run has.
     """
 
-    numbers: Mapping[str, tuple[float, float, float]]
+    numbers: Mapping[str, Values | Mapping[tuple[float, float], Values]]
     choices: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]] = field(default_factory=dict)
     derived: Mapping[str, Derived] = field(default_factory=dict)
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -99,6 +104,16 @@ class LivePage:
     missing: Sequence[str] = ()
     restricted: Sequence[tuple[Any, ...]] = ()
     fills: Fills | None = None
+    length: str = "steps"
+
+    def moving(self, when: Mapping[str, Any]) -> dict[str, Values]:
+        """Returns the values at which the knobs that may move in a variant are recorded."""
+        found = {}
+        for name, values in self.numbers.items():
+            choice = when.get(name)
+            if not (isinstance(choice, tuple) and choice[0] == choice[1]):
+                found[name] = values[choice] if isinstance(values, Mapping) and choice is not None else values
+        return found  # type: ignore[return-value]
 
     @property
     def variants(self) -> list[Mapping[str, Any]]:

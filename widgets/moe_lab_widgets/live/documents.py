@@ -87,7 +87,7 @@ def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]])
     """
     together: dict[str, list[int]] = {}
     for number, when in enumerate(whens):
-        together.setdefault(repr(_still(when)), []).append(number)
+        together.setdefault(repr((_still(when), page.moving(when))), []).append(number)
     made: dict[int, Any] = {}
     for numbers in together.values():
         recordings = _recorded_together(kind, page, [whens[number] for number in numbers])
@@ -104,7 +104,7 @@ def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, A
     still = _still(whens[0])
     fixed = {**defaults_of(kind), **page.fixed, **still}
     choices = [{name: one for name, one in when.items() if not isinstance(one, tuple)} for when in whens]
-    knobs = [Fitted(name, values) for name, values in page.numbers.items() if name not in still]
+    knobs = [Fitted(name, values) for name, values in page.moving(whens[0]).items()]
     if page.fills is not None:
         return [_of_map(kind, page.fills, knobs, fixed, choice) for choice in choices]
     views = {knob.name: knob.choices for knob in kind.knobs if chooses_picture(knob, page)}
@@ -179,6 +179,7 @@ def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
         "stories": stories,
         "panels": [_panel(panel) for panel in declaration.panels],
         "records": declaration.records,
+        "length": page.length,
         "unit": "" if page.fills is None else "trainings",
         "most_named": MOST_NAMED,
         "missing": list(page.missing),
@@ -210,5 +211,5 @@ def _goal(kind: Any, goal: Any) -> dict[str, Any]:
 
 
 def _panel(panel: Any) -> dict[str, Any]:
-    names = ("title", "width", "margins", "columns", "gap")
+    names = ("title", "width", "margins", "above", "columns", "gap")
     return {**{name: getattr(panel, name) for name in names}, "rows": list(panel.heights)}

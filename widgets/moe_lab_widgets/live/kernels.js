@@ -151,7 +151,7 @@ const absolute = (h, n, o, os, p, ps) => {
 };
 /** @type {Loop} */
 const sign = (h, n, o, os, p, ps) => {
-  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.sign(h[p]);
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.sign(h[p]) || 0; // of NaN, too
 };
 /** @type {Loop} */
 const root = (h, n, o, os, p, ps) => {

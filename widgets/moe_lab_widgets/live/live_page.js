@@ -25,7 +25,7 @@ const TIP = "Point at a cell, a curve or a mark to read it; the arrow keys go fr
 const MOVES = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
 const recorded = find("recorded").textContent;
-/** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number,
+/** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number, length: string,
  *   most_named: number, unit: string,
  *   missing: string[], diverged: Record<string, string>, question: import("./question.js").Asked | null,
  *   goals: import("./goals.js").Goal[], stories: { name: string, values: Record<string, any>, see: string }[] }} */
@@ -80,7 +80,7 @@ function begin() {
     type: "begin",
     id: view.id,
     values,
-    every: Math.max(1, Math.round(values.steps / lab.records)),
+    every: Math.max(1, Math.round(values[lab.length] / lab.records)),
     playing: view.playing,
   });
   tellAddress();

@@ -2,6 +2,7 @@
 
 import { element } from "./controls.js";
 import { THEME } from "./drawing.js";
+import { rowsOfMatches } from "./matches.js";
 import { namesOf } from "./pen.js";
 import { upTo } from "./plain.js";
 import { written } from "./written.js";
@@ -31,6 +32,7 @@ export function tablesOf(panels, furniture, picture) {
           const parts = ["10 %", one.name, "90 %"];
           return [rowsOf(name, furniture[0].axes[0], parts, [one.low, one.middle, one.high], "{:.0%}", "")];
         }
+        if (one.mark === "Matches") return [matchesOf(panel.title, one)];
         if (one.mark === "Lying") return [barsLyingOf(name, one)];
         if (one.mark === "Ways") return [placesOf(name, furniture[place].axes[own], one)];
         return [];
@@ -122,6 +124,13 @@ function mapOf(name, axes, { share, ended }) {
   );
   const heads = columns.map((/** @type {string} */ words) => column.replace("{}", words));
   return gridOf(name, namesOf(row, rows, first).reverse(), heads, lines.reverse());
+}
+
+/** How well each estimate points along its true regressor. @param {string} name @param {any} matches */
+function matchesOf(name, matches) {
+  const rows = rowsOfMatches(matches);
+  const lines = rows.map(({ own, sign }) => [own, sign]);
+  return gridOf(`${name}, ${written(matches.head)}`, namesOf("a{}", rows.length), ["|cos|", "found"], lines);
 }
 
 /** Bars that lie in rows, the highest row first; their names begin with that of the row.

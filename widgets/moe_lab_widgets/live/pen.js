@@ -22,6 +22,7 @@ const BANDS = [
 export const STYLES = {
   model: { colour: THEME.ink, shape: "circle", line: [], median: [] },
   other: { colour: THEME.reference, shape: "square", line: [3.7, 1.6], median: [3, 1.5] },
+  found: { colour: THEME.found, shape: "circle", line: [4, 2], median: [4, 2] },
 };
 [
   [4, 1.5],

@@ -211,6 +211,7 @@ export class Run {
       if (Number.isNaN(this.over[name])) {
         this.measure(name, this.step === 0 || this.step >= this.lastOf(name));
         this.keep(name, this.rows[name]++);
+        if (this.finished[name].every(Boolean)) this.over[name] = this.step; // all have diverged, or it is the last
       } else if (this.step > this.over[name]) this.keep(name, this.rows[name]);
     }
     engine.set(recorded.first.buffer, this.step === 0 ? 1 : 0);

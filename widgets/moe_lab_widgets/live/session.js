@@ -54,7 +54,7 @@ export class Session {
     if (!this.document) throw new Error("a page must load what was recorded before it begins");
     const run = new Run(instantiate(this.document, values), values, {
       seed: values.seed,
-      steps: values.steps,
+      steps: values[this.document.lab.length],
       every,
     });
     const furniture = this.furniture(run);
