@@ -270,13 +270,13 @@ plots.picture(stuck)
 #
 # | | $n=2000$ | $4000$ | $6000$ | $12{,}000$ |
 # | --- | --- | --- | --- | --- |
-# | $k=8$ | 0 · 0 | 10 · 1 | 11 · 1 | 12 · 10 |
+# | $k=8$ | 1 · 0 | 10 · 1 | 11 · 1 | 12 · 10 |
 # | $k=6$ | 9 · 1 | 12 · 9 | 12 · 11 | 12 · 12 |
 # | $k=5$ | 12 · 9 | 12 · 12 | 12 · 12 | 12 · 12 |
 # | $k=3, 4$ | 12 · 12 | 12 · 12 | 12 · 12 | 12 · 12 |
 #
 # The spectral start helps in a band: many experts, enough samples for its tensor, too few for joint EM. With
-# more samples joint EM needs no help, with fewer neither method succeeds.
+# more samples joint EM needs no help, with fewer neither method succeeds, but by chance.
 
 # %% [markdown]
 # ### Optional: the band, live

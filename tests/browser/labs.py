@@ -196,6 +196,7 @@ LABS = (
         small={"experts": 3, "dimension": 8, "samples": 2000, "iterations": 40, "trials": 2},
         long={"experts": 4, "dimension": 10, "samples": 3000, "noise": 0.3, "iterations": 100, "trials": 2},
         ended=("spectral + EM has found",),
+        written={"iterations": r"JointEM\(iterations=(\d+)\)"},
         story=("Easy: k = 3, EM needs no help", "3 of 3 regressors and joint EM 3. Median errors: 0.32 and 0.32."),
         moved="k ·",
         rescue=("Easy: k = 3, EM needs no help", "Median errors: 0.32"),
