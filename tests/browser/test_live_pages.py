@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -147,6 +148,9 @@ def test_a_goal_is_sought_with_sliders_seen_by_the_page_and_asked_about(show: Op
     assert page.locator("#menu option:checked").text_content() == f"✓ {goal.asks}"
     page.reload()
     expect(page.locator("#goals")).to_contain_text("goals 1 of ")  # the browser keeps it
+    page.evaluate("() => localStorage.setItem('moe_lab goals', JSON.stringify({ BalanceLab: ['one', 'two'] }))")
+    page.reload()
+    expect(page.locator("#goals")).to_have_text(re.compile(r"goals 0 of \d, 2 in the course"))
 
 
 def test_an_exported_page_begins_with_the_labs_values(browser: object, tmp_path: Path) -> None:

@@ -24,11 +24,12 @@ from moe_lab_widgets.labs import phase_transition as of
 from moe_lab_widgets.labs import stuck_rate as stuck_of
 from moe_lab_widgets.live import documents, page
 from moe_lab_widgets.playground.declared import complete, defaults_of
+from tests.helpers.effort import one_in
 from tests.helpers.marks import same, same_goals
 from tests.widgets.playground.in_node import answered
 
 pytestmark = pytest.mark.slow
-MAPS = 150
+MAPS = 80
 ASK = """
 import fs from "node:fs";
 import { MapSession } from "./map_session.js";
@@ -104,7 +105,7 @@ STARTS = [
 ]
 
 
-@pytest.mark.parametrize("own", STARTS)
+@pytest.mark.parametrize("own", one_in(3, STARTS))
 def test_starts_are_the_librarys(own: dict[str, Any], tmp_path: Path) -> None:
     """All k on two values of n, two starts each, by both methods.
 

@@ -70,7 +70,7 @@ def some_variants(lab: str) -> list[Mapping[str, Any]]:
     return [usual, *one_in(13, [when for when in how.variants if when != usual], first=1)]
 
 
-SAMPLES = {"GridlockLab": (750, 1500)}
+SAMPLES = {"GridlockLab": (400, 800)}
 """Limits of half of the samples, where few are too few: EM that does not get anywhere magnifies rounding."""
 MAGNIFIED = {"GridlockLab": 1e-7}
 """The relative error up to which measures may differ, where iterations leave saddles and magnify rounding."""

@@ -2,7 +2,7 @@
  * As `moe_lab_widgets.engine.asker` does. */
 
 import { element, find } from "./controls.js";
-import { keepReached, reachedBefore } from "./kept.js";
+import { keepReached, reachedBefore, reachedElsewhere } from "./kept.js";
 import { filled } from "./plain.js";
 import { written } from "./written.js";
 
@@ -85,6 +85,8 @@ export class Asker {
     for (const option of find("menu").options) {
       if (this.done.has(option.dataset.goal)) option.textContent = `${words.RIGHT} ${option.dataset.goal}`;
     }
-    find("goals").textContent = filled(words.GOALS, { done: this.done.size, all: goals.length });
+    const others = reachedElsewhere(this.lab.name);
+    const here = filled(words.GOALS, { done: this.done.size, all: goals.length });
+    find("goals").textContent = others ? `${here}, ${others + this.done.size} in the course` : here;
   }
 }

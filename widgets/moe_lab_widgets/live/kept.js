@@ -17,6 +17,12 @@ export function reachedBefore(lab) {
   return new Set(kept()[lab] ?? []);
 }
 
+/** How many goals have been reached in all other pages of a site. @param {string} lab */
+export function reachedElsewhere(lab) {
+  const others = Object.entries(kept()).filter(([name]) => name !== lab);
+  return others.reduce((sum, [, goals]) => sum + goals.length, 0);
+}
+
 /** Keeps which goals of a Lab have been reached. @param {string} lab @param {Set<string>} goals by name */
 export function keepReached(lab, goals) {
   try {
