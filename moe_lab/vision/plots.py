@@ -135,6 +135,31 @@ def compute(data: xr.Dataset, axes: Axes) -> None:
 
 
 @in_fixed_style
+def framed(image: np.ndarray, box: np.ndarray, axes: Axes) -> None:
+    """An image (channel, height, width) whose object is framed; one Axes.
+
+    Args:
+      box: top, left, height and width of the object, in pixels.
+    """
+    axes.imshow(_colours(image), interpolation="nearest")
+    _frame(axes, box, theme.FAILURE)
+
+
+def _colours(image: np.ndarray) -> np.ndarray:
+    """Returns an image as (height, width, 3); one without colours is dark on light."""
+    shown = np.asarray(image).transpose(1, 2, 0)
+    return np.clip(shown if shown.shape[2] == 3 else 1 - np.repeat(shown, 3, 2), 0, 1)
+
+
+def _frame(axes: Axes, box: np.ndarray, colour: str) -> None:
+    top, left, height, width = (float(side) for side in box)
+    frame = Rectangle((left - 0.5, top - 0.5), width, height, fill=False, gid="object")
+    frame.set(edgecolor=colour, linewidth=2)
+    axes.add_patch(frame)
+    axes.set_axis_off()
+
+
+@in_fixed_style
 def kept_patches(snapshot: Snapshot, axes: Axes, trial: int = 0, example: int = 0, expert: int = 0) -> None:
     """A test image whose object is framed and of which all but the patches that an expert keeps are faded; one Axes.
 
@@ -143,17 +168,12 @@ def kept_patches(snapshot: Snapshot, axes: Axes, trial: int = 0, example: int = 
     """
     rule = "the Snapshot must be of a PatchWRN, measured on test samples"
     require("example_kept" in snapshot.values, rule, measured=sorted(snapshot.values))
-    image = snapshot["example_images"][trial, example].transpose(1, 2, 0)
+    shown = _colours(snapshot["example_images"][trial, example])
     kept = snapshot["example_kept"][trial, example, expert]
     cells = round(len(kept) ** 0.5)
-    mask = np.kron(kept.reshape(cells, cells), np.ones((len(image) // cells,) * 2))
-    shown = np.clip(image if image.shape[2] == 3 else 1 - np.repeat(image, 3, 2), 0, 1)
+    mask = np.kron(kept.reshape(cells, cells), np.ones((len(shown) // cells,) * 2))
     axes.imshow(np.where(mask[..., None] > 0, shown, 0.75 + 0.2 * shown), interpolation="nearest")
-    top, left, height, width = snapshot["example_boxes"][trial, example]
-    frame = Rectangle((left - 0.5, top - 0.5), width, height, fill=False, gid="object")
-    frame.set(edgecolor=theme.expert(expert).colour, linewidth=2)
-    axes.add_patch(frame)
-    axes.set_axis_off()
+    _frame(axes, snapshot["example_boxes"][trial, example], theme.expert(expert).colour)
 
 
 # --- chen2022 --------------------------------------------------------------------------------------------------------

@@ -130,6 +130,16 @@ def test_pictures_draw_what_the_datasets_hold(name: str) -> None:
     assert sentence.endswith(".")
 
 
+def test_an_object_is_framed() -> None:
+    image = np.zeros((1, 16, 16))
+    image[0, 9, 2] = 1.0
+    axes = Figure().add_subplot()
+    plots.framed(image, np.array([8, 0, 8, 8]), axes)
+    (shown,), (frame,) = axes.get_images(), axes.patches
+    assert shown.get_array()[9, 2].tolist() == [0, 0, 0] and shown.get_array()[0, 0].tolist() == [1, 1, 1]
+    assert (*frame.get_xy(), frame.get_width(), frame.get_height()) == (-0.5, 7.5, 8, 8)
+
+
 def test_kept_patches_are_lit_and_the_object_framed() -> None:
     run = patches.train(PatchWRN(trunk="plain"), QuadrantTask(), samples=20, trials=1, epochs=1, test_samples=4)
     snapshot = final(run)

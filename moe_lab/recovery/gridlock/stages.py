@@ -26,7 +26,7 @@ class GatesByMoments(Learner):
     """The gates of two experts from one moment, in one step (theorem 3)."""
 
     def __init__(self, start: State, samples: MixtureSamples, run: MixtureRun, centred: bool) -> None:
-        super().__init__(run.trial_numbers, samples.y.new_zeros(()))
+        super().__init__(range(len(samples.y)), samples.y.new_zeros(()))
         self.state, self._samples, self._g, self._centred = start, samples, run.task.g, centred
 
     @property
