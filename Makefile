@@ -84,4 +84,4 @@ site: $(VENV)/dev.stamp
 	$(BIN)/python -m tools.site $(if $(RESULTS),--results "$(RESULTS)")
 
 clean:
-	rm -rf $(VENV) dist site .recordings .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) dist site .pytest_cache .mypy_cache .ruff_cache

@@ -39,12 +39,11 @@ from tests.papers import measured
 from tools import reference, site
 from tools.claims_page import DATA, claims_page
 from tools.landing import DOORS
-from tools.live_pages import FRONT
+from tools.live_pages import FRONT, cells_of, lab_of_cell
 from tools.markdown import table
 from tools.outputs import is_exercise
 from tools.owner import repository
 from tools.pairs import read
-from tools.recordings import cells_of, lab_of_cell
 
 ROOT = Path(__file__).resolve().parent.parent
 NEEDED = ("sphinx", "myst_nb", "sphinx_book_theme", "latex2mathml")
@@ -115,7 +114,7 @@ class TestPages:
         assert len(below) == 3 and all("colab.research.google.com/github/" in source for source in below)
 
 
-def test_every_lab_in_a_notebook_is_recorded_but_one_with_a_model_of_its_reader():
+def test_every_lab_in_a_notebook_is_found_but_one_with_a_model_of_its_reader():
     found = {}
     for notebook in NOTEBOOKS:
         for cell in read(ROOT / "notebooks" / f"{notebook.stem}.ipynb").cells:
@@ -241,8 +240,8 @@ def built(tmp_path_factory) -> Path:
 @pytest.mark.slow
 class TestBuilt:
     def test_every_page_is_there_and_linked_from_the_first(self, built):
-        names = ["course", *(notebook.stem for notebook in NOTEBOOKS), "instructors_guide", "glossary", "claims"]
-        names += ["howto/index", "papers/index", "reference/index"]
+        names = ["course", *(notebook.stem for notebook in NOTEBOOKS), "labs", "instructors_guide", "glossary"]
+        names += ["claims", "howto/index", "papers/index", "reference/index"]
         front = (built / "course.html").read_text(encoding="utf-8")
         for name in names:
             assert (built / f"{name}.html").is_file()
@@ -256,7 +255,7 @@ class TestBuilt:
                 assert (built / link["address"]).is_file(), link
 
     def test_labs_of_the_playground_are_live_beside_their_still_pictures(self, built):
-        for number, lab in (("00", FRONT), ("02", FRONT), ("03", "PhaseTransitionLab")):
+        for number, lab in (("00", FRONT), ("03", "PhaseTransitionLab"), ("06", "GridlockLab")):
             (stem,) = (notebook.stem for notebook in NOTEBOOKS if notebook.number == number)
             page = (built / f"{stem}.html").read_text(encoding="utf-8")
             runs = [run for run in cells_of(read(ROOT / "notebooks" / f"{stem}.ipynb")).values() if run.lab == lab]
@@ -336,7 +335,7 @@ class TestBuilt:
             assert all(f'id="{anchor}"' in source for anchor in anchors), module
         thumbnails = source.partition('class="moe-lab-gallery"')[2].partition("<section")[0]
         titles = [unescape(one) for one in re.findall(r'alt="([^"]+)"', thumbnails)]
-        assert len(titles) == len(reference._stored(ROOT)) >= 15, "what is not stored is drawn with the recordings"
+        assert len(titles) == len(reference._stored(ROOT)) >= 15, "what is not stored is not drawn here"
         assert all(" " in one and not one.endswith(".") for one in titles), "a title says what is seen"
 
     def test_the_list_of_how_to_pages_says_what_each_is_about(self, built):

@@ -6,16 +6,19 @@ notebook stores stands there instead (docs/site.css).
 
 from __future__ import annotations
 
+import ast
 import html
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from moe_lab.registry import PAGES
+from nbformat import NotebookNode
+
+from moe_lab.registry import LABS, NOTEBOOKS, PAGES
 from moe_lab_widgets import pages
 from moe_lab_widgets.engine.linking import link_of
-from tools.recordings import kind_of
+from moe_lab_widgets.playground.declared import complete, kind_of
 
 FRONT = "RouterAlignmentLab"
 """Whose page is the site's first one, too."""
@@ -27,6 +30,62 @@ onmessage = ({ data, source }) => {
   }
 };
 </script>"""
+
+
+HEADING = "# The Labs"
+OPENING = "All of them train in your browser. No kernel and no network is needed."
+# This page has no use for a table of contents beside the pictures, which need its place.
+WIDE = """```{raw} html
+<style>
+.bd-sidebar-secondary { display: none !important; }
+.bd-main .bd-content .bd-article-container { max-width: 1180px !important; padding-inline: 8px; }
+</style>
+```"""
+OPENED = ("ask", "playing", "projector")
+"""Arguments of a Lab that say how it opens, and not what runs."""
+
+
+class Run(NamedTuple):
+    """A run that a cell of a notebook shows: the name of its Lab, and the value of every knob."""
+
+    lab: str
+    values: Mapping[str, Any]
+
+
+def lab_of_cell(cell: NotebookNode) -> Run | None:
+    """Returns the run of the Lab that a cell shows; None where it shows none, or one with a model made there."""
+    names = {lab.name for lab in LABS}
+    if cell.cell_type != "code" or not any("image/png" in output.get("data", {}) for output in cell.get("outputs", [])):
+        return None
+    for node in ast.walk(ast.parse(cell.source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
+            known = {"SEED": 0}
+            if any(isinstance(one.value, ast.Name) and one.value.id not in known for one in node.keywords):
+                return None  # made in the notebook
+            values = {
+                str(one.arg): known[one.value.id] if isinstance(one.value, ast.Name) else ast.literal_eval(one.value)
+                for one in node.keywords
+                if one.arg not in OPENED
+            }
+            return Run(node.func.id, complete(kind_of(node.func.id), values))
+    return None
+
+
+def cells_of(notebook: NotebookNode) -> dict[int, Run]:
+    """Returns the runs of the Labs in a notebook by the number of their cell."""
+    found = {number: lab_of_cell(cell) for number, cell in enumerate(notebook.cells)}
+    return {number: run for number, run in found.items() if run is not None}
+
+
+def labs_page() -> str:
+    """Returns a page with all Labs that train there, in the order of the course."""
+    titles, parts = {notebook.number: notebook for notebook in NOTEBOOKS}, [WIDE, HEADING, OPENING]
+    for lab in LABS:
+        if lab.page:
+            kind, stem = kind_of(lab.name), titles[lab.notebook].stem
+            note = f'<a href="{stem}.html">Open the notebook</a> to read about it.'
+            parts.append(f"## {kind.title}\n\n```{{raw}} html\n{live(lab.name, complete(kind, {}), note)}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def live(lab: str, values: Mapping[str, Any], note: str) -> str:

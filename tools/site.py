@@ -2,9 +2,8 @@
 
 The first page is the playground. It leads to the course: a page with three doors, the notebooks with their stored
 outputs, the instructor's guide, the glossary, what replicates of each paper, and the claims of `moe-lab reproduce`;
-with a results.json of that command also what was measured. Labs train in the browser (see live_pages.py), or are
-recorded runs (see recordings.py). Nothing is fetched, and reading the site needs no network, server or kernel; without
-a script, Labs are still pictures.
+with a results.json of that command also what was measured. Labs train in the browser (see live_pages.py). Nothing is
+fetched, and reading the site needs no network, server or kernel; without a script, Labs are still pictures.
 """
 
 from __future__ import annotations
@@ -33,13 +32,11 @@ from tools.badges import badges
 from tools.claims_page import DATA, claims_data, claims_page, paper_page, papers_judged
 from tools.guide import GUIDE
 from tools.landing import PICTURE, landing
-from tools.live_pages import live, write_pages
+from tools.live_pages import cells_of, labs_page, live, write_pages
 from tools.markdown import WIDE, table
 from tools.outputs import is_exercise
 from tools.owner import release, repository
 from tools.pairs import ROOT, read
-from tools.recorded_pages import Recorded, labs_page
-from tools.recordings import cells_of, everything, record_all
 from tools.reference import gallery_page, reference_pages, shown_figures, used_by
 
 HOWTO = Path("docs") / "howto"
@@ -71,7 +68,6 @@ def notebook_page(
     notebook: NotebookNode,
     name: str,
     title: str,
-    labs: Mapping[int, str] | None = None,
     alive: Mapping[int, str] | None = None,
 ) -> NotebookNode:
     """Returns a stored notebook as a page, without its set-up cell and with links in place of its badges.
@@ -82,8 +78,7 @@ def notebook_page(
       notebook: as stored.
       name: its file name, as "00_start_here.ipynb".
       title: what it is about, for readers who cannot see its pictures.
-      labs: what stands in place of the pictures of Labs, HTML by the number of the cell.
-      alive: what stands before them, where the page runs scripts.
+      alive: what stands before the pictures of Labs, where the page runs scripts: HTML by the number of the cell.
     """
     cells: list[NotebookNode] = []
     folded = answers(notebook.cells)
@@ -94,8 +89,6 @@ def notebook_page(
             continue
         if "badges" in tags:
             cell = _markdown(links(name))
-        elif labs and number in labs:
-            cell.outputs = [_html(labs[number])]
         elif cell.get("outputs"):
             cell.metadata["mystnb"] = words
             if alive and number in alive:
@@ -139,11 +132,11 @@ def exercise(name: str) -> str:
     )
 
 
-def lab_note(name: str, alive: bool = False) -> str:
+def lab_note(name: str) -> str:
     """What stands below a Lab, in HTML."""
     colab, binder = _addresses(name)
     places = f'<a href="{colab}">in Colab</a> or <a href="{binder}">on Binder</a>'
-    return f"It trains in your browser; to run the code, open {places}." if alive else f"Recorded; train it {places}."
+    return f"It trains in your browser; to run the code, open {places}."
 
 
 def _addresses(name: str) -> list[str]:
@@ -183,8 +176,11 @@ def papers_page(root: Path) -> str:
     return "\n".join([text, "```{toctree}", ":hidden:", "", *CLAIMED, UNCLAIMED, "```", ""])
 
 
-def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) -> None:
+def lay_out(root: Path, folder: Path, results: Path | None, draw: bool) -> None:
     """Writes the pages' sources into a new folder.
+
+    Args:
+      draw: whether to draw the figures that no notebook stores.
 
     Raises:
       ValueError: the results are not what `moe-lab reproduce` writes.
@@ -192,15 +188,14 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
     """
     pages = {"claims.md": claims_page(results), "glossary.md": glossary_page()}
     pages |= {DATA: json_text(claims_data(results).model_dump(mode="json")), SCHEMA: json_text(schema())}
-    if recorded.shows:
-        pages["labs.md"] = labs_page(recorded)
+    pages["labs.md"] = labs_page()
     pages[GUIDE.name] = (root / GUIDE).read_text(encoding="utf-8")
     folder.mkdir(parents=True)
     shutil.copyfile(root / PICTURE, folder / Path(PICTURE).name)
     pages |= {f"howto/{path.name}": path.read_text(encoding="utf-8") for path in sorted((root / HOWTO).glob("*.md"))}
     reference = reference_pages(root)
     judged, documented = papers_judged(results), {Path(name).name.removesuffix(".md") for name in reference}
-    figures = shown_figures(root, folder / "howto" / "gallery", draw=bool(recorded.shows))
+    figures = shown_figures(root, folder / "howto" / "gallery", draw=draw)
     for name in (*CLAIMED, UNCLAIMED):
         text = (root / PAPERS / f"{name}.md").read_text(encoding="utf-8")
         pages[f"papers/{name}.md"] = paper_page(text, judged.get(name), documented, figures)
@@ -216,21 +211,15 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
     for name, title in titles.items():
         stored = read(root / "notebooks" / f"{name}.ipynb")
         runs, file = cells_of(stored), f"{name}.ipynb"
-        shown = {number: run for number, run in runs.items() if recorded.covers(run)}
-        labs = {number: recorded.html(run.lab, lab_note(file), run) for number, run in shown.items()}
-        alive = {
-            number: live(run.lab, run.values, lab_note(file, alive=True))
-            for number, run in runs.items()
-            if run.lab in PAGES
-        }
-        page = notebook_page(stored, file, title, labs, alive)
+        alive = {number: live(run.lab, run.values, lab_note(file)) for number, run in runs.items() if run.lab in PAGES}
+        page = notebook_page(stored, file, title, alive)
         if used := used_by(root, name):
             page.cells.append(_markdown(used))
         if name == INDEX[0]:
             name = COURSE
             others = [
                 *list(titles)[1:],
-                *(["labs"] if recorded.shows else []),
+                "labs",
                 GUIDE.stem,
                 "glossary",
                 "claims",
@@ -243,11 +232,11 @@ def lay_out(root: Path, folder: Path, results: Path | None, recorded: Recorded) 
         nbformat.write(page, folder / f"{name}.ipynb")
 
 
-def build(root: Path, out: Path, results: Path | None = None, recorded: Recorded | None = None) -> None:
+def build(root: Path, out: Path, results: Path | None = None, draw: bool = False) -> None:
     """Builds the site into `out`, in place of what is there.
 
     Args:
-      recorded: the Labs that are shown as recorded runs; the others are still pictures.
+      draw: whether to draw the figures that no notebook stores, too, which takes minutes.
 
     Raises:
       RuntimeError: Sphinx is not installed, warned, or `out` holds something else than a site.
@@ -258,18 +247,15 @@ def build(root: Path, out: Path, results: Path | None = None, recorded: Recorded
         raise RuntimeError(f"the site needs {', '.join(missing)}: {how_to_install('site')}")
     if out.exists() and any(out.iterdir()) and not (out / "searchindex.js").exists():
         raise RuntimeError(f"the site's folder must be empty or hold an older site: got {out}")
-    recorded = recorded or Recorded()
     with tempfile.TemporaryDirectory() as folder:
         pages, built = Path(folder) / "pages", Path(folder) / "built"
-        lay_out(root, pages, results, recorded)
+        lay_out(root, pages, results, draw)
         command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "-b", "html"]
         command += ["-c", str(root / "docs"), "-d", str(Path(folder) / "doctrees"), str(pages), str(built)]
         if subprocess.run(command, cwd=root).returncode:
             raise RuntimeError("Sphinx could not build the site; see its messages above")
         _mend(built)
         write_pages(built)
-        if recorded.shows:
-            recorded.write(built / "recordings")
         shutil.rmtree(out, ignore_errors=True)
         shutil.move(built, out)
 
@@ -288,17 +274,6 @@ def _mend(built: Path) -> None:
     (built / "_static" / "scripts" / "fontawesome.js").unlink(missing_ok=True)
 
 
-def recorded_now() -> Recorded:
-    """Records what is not recorded yet, which takes minutes the first time.
-
-    Raises:
-      RuntimeError: a run could not be recorded.
-    """
-    shows = everything()
-    record_all([run for show in shows for run in show.runs], tell=lambda words: print(words, flush=True))
-    return Recorded({show.lab: show for show in shows})
-
-
 def _installed(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
 
@@ -315,11 +290,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.site", description="Builds the course's site.")
     parser.add_argument("--results", type=Path, help="results.json of `moe-lab reproduce`")
     parser.add_argument("--out", type=Path, default=ROOT / "site", help="the folder to build into")
-    parser.add_argument("--still", action="store_true", help="show Labs as pictures, and record nothing")
+    parser.add_argument("--quick", action="store_true", help="draw no figures but those that notebooks store")
     given = parser.parse_args(arguments)
     try:
-        claims_page(given.results)  # before minutes of recording
-        build(ROOT, given.out.resolve(), given.results, None if given.still else recorded_now())
+        claims_page(given.results)  # before minutes of drawing
+        build(ROOT, given.out.resolve(), given.results, draw=not given.quick)
     except (RuntimeError, ValueError, OSError) as error:
         sys.exit(str(error))
     print(f"the site is built: {given.out / 'index.html'}")

@@ -56,9 +56,8 @@ class Played:
         return self.recording.captions[-1]
 
     def _repr_html_(self) -> str:
-        plain = self.recording.plain()
         still = "data:image/png;base64," + base64.b64encode(self.recording.still).decode()
-        shown = part(plain, still, {"runs": [{"name": self.recording.title, "run": plain}]}, NOTE)
+        shown = part(self.recording.plain(), still, NOTE)
         return f"{shown}\n<script>{recorded_source()}</script>"
 
     def save(self, path: Path | str) -> Path:

@@ -37,12 +37,9 @@ def test_a_link_is_code_and_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(TinyLab, "__module__", "moe_lab_widgets.labs.tiny")
         link = lab.link("https://example.org/course/")
         assert link.code == "from moe_lab_widgets import TinyLab\nTinyLab(gap=3.5, epochs=20, seed=4)"
-        parts = urlparse(link.address)
-        assert parts.path == "/course/labs.html"
-        wanted = {"lab": "TinyLab", **{name: str(value) for name, value in lab.values.items() if name != "device"}}
-        assert dict(parse_qsl(parts.fragment)) == wanted
-        assert link.address.replace("&", "&amp;") in link._repr_html_() and repr(link).endswith(link.address)
-        assert lab.link().address.startswith((f"{linking.own_site()}/labs.html#lab=TinyLab&",))
+        assert link.address == "https://example.org/course/00_start_here.html"
+        assert "the notebook of this Lab</a>" in link._repr_html_() and repr(link).endswith(link.address)
+        assert lab.link().address == f"{linking.own_site()}/00_start_here.html"
     finally:
         lab.close()
     names = {"Project-URL": ["Other, https://x.org", "Source, https://github.com/moe-lab/moe_lab"]}
@@ -60,6 +57,14 @@ def test_the_link_of_a_lab_with_a_page_opens_its_own_run(name: str) -> None:
         wanted = {"lab": name, **{one: str(value) for one, value in lab.values.items() if one != "device"}}
         assert dict(parse_qsl(parts.fragment)) == wanted and wanted["trials"] == "3"
         assert "this run, live in the browser</a>" in link._repr_html_() and repr(link).endswith(link.address)
+    finally:
+        lab.close()
+
+
+def test_the_link_of_a_lab_without_a_page_opens_its_notebook() -> None:
+    lab = moe_lab_widgets.PatchMapLab(playing=False)
+    try:
+        assert lab.link("https://example.org/course").address == "https://example.org/course/08_real_images.html"
     finally:
         lab.close()
 

@@ -59,7 +59,7 @@ class Page(HTMLParser):
         super().__init__()
         self.asked: list[str] = []
         self.text = ""
-        self.catalogue: dict[str, Any] = {}
+        self.run: dict[str, Any] = {}
         self._in = ""
         self.feed(text)
 
@@ -67,11 +67,11 @@ class Page(HTMLParser):
         given = dict(attrs)
         if tag != "a":  # which asks for nothing until it is clicked
             self.asked += [value for name, value in attrs if name in ("src", "href") and value is not None]
-        self._in = "catalogue" if given.get("class") == "moe-lab-catalogue" else tag
+        self._in = "run" if given.get("class") == "moe-lab-run" else tag
 
     def handle_data(self, data: str) -> None:
-        if self._in == "catalogue":
-            self.catalogue = json.loads(data)
+        if self._in == "run":
+            self.run = json.loads(data)
             self._in = ""
         elif self._in not in ("script", "style"):
             self.text += data
@@ -83,7 +83,7 @@ def test_a_lab_exports_a_page_of_its_own(ended: Any, tmp_path: Path) -> None:
     assert path.name == "run.html" and path.stat().st_size <= recording.MOST_BYTES
     page = Page(path.read_text(encoding="utf-8"))
     assert all(address.startswith("data:") for address in page.asked) and page.asked
-    plain = page.catalogue["runs"][0]["run"]
+    plain = page.run
     assert plain["captions"] == [ended.caption(record) for record in ended.records]
     bodies = ended.recording().bodies
     assert [frame_of(body) for body in bodies] == list(range(len(plain["captions"])))
@@ -99,14 +99,12 @@ def test_a_lab_exports_a_page_of_its_own(ended: Any, tmp_path: Path) -> None:
 
 def test_a_page_may_open_with_the_question_of_the_lab(ended: Any, tmp_path: Path) -> None:
     page = Page(ended.export(tmp_path / "run", ask=True).read_text(encoding="utf-8"))
-    told, asked = page.catalogue["runs"][0]["run"]["question"], ended.declaration.question
+    told, asked = page.run["question"], ended.declaration.question
     assert (told["asks"], [one["words"] for one in told["answers"]]) == (asked.asks, list(asked.answers))
     right = int(asked.right(MarkRecord(ended.record)))
     said = [one["verdict"].startswith("As you predicted, ") for one in told["answers"]]
     assert said == [number == right for number in range(len(asked.answers))]
-    assert (
-        "question" not in Page(ended.export(tmp_path / "run").read_text(encoding="utf-8")).catalogue["runs"][0]["run"]
-    )
+    assert "question" not in Page(ended.export(tmp_path / "run").read_text(encoding="utf-8")).run
 
 
 def test_what_a_page_cannot_ask_is_refused(tiny: Lab, tmp_path: Path) -> None:
@@ -122,7 +120,7 @@ def test_a_page_that_would_be_too_large_has_fewer_frames(
     smaller = size - len(recording.document(tiny.recording(2)))
     monkeypatch.setattr(recording, "MOST_BYTES", size - smaller // 2)
     page = tiny.export(tmp_path / "run").read_bytes()
-    captions = Page(page.decode()).catalogue["runs"][0]["run"]["captions"]
+    captions = Page(page.decode()).run["captions"]
     assert len(page) <= size - smaller // 2 and 2 < len(captions) < 41
     assert (captions[0], captions[-1]) == (whole.captions[0], whole.captions[-1])
 
@@ -175,7 +173,7 @@ def test_text_cannot_break_out_of_the_page(tiny: Lab, monkeypatch: pytest.Monkey
     monkeypatch.setattr(TinyLab, "code", lambda lab, values: nasty)
     page = tiny.export(tmp_path / "run").read_text(encoding="utf-8")
     assert "<script>alert" not in page and len(re.findall("<script", page)) == 2
-    run = Page(page).catalogue["runs"][0]["run"]
+    run = Page(page).run
     assert run["title"] == run["code"] == run["captions"][-1] == nasty
 
 

@@ -1,6 +1,6 @@
 """A state of a Lab that can be shared: a line of code, and an address of a page of the site that opens it.
 
-Where the Lab has a page, that trains this very run; else it shows the nearest recorded one.
+Where the Lab has a page, that trains this very run; else the address is that of its notebook.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from importlib.metadata import PackageNotFoundError, metadata
 from typing import Any
 from urllib.parse import urlencode, urlparse
 
-from moe_lab.registry import PAGES
+from moe_lab.registry import LABS, NOTEBOOKS, PAGES
 from moe_lab_widgets.engine.knobs import arguments
 from moe_lab_widgets.engine.mnist import MNIST
 from moe_lab_widgets.live.declare import LivePage
 from moe_lab_widgets.playground.texts import BOTH
 
-PAGE = "labs.html"
-RECORDED, LIVE = "the nearest recorded run", "this run, live in the browser"
+NOTEBOOK, LIVE = "the notebook of this Lab", "this run, live in the browser"
 """What an address opens."""
 NOWHERE = "."
 """The site of a package that does not name its repository."""
@@ -32,13 +31,13 @@ class Link:
     Attributes:
       code: makes the Lab with these values.
       address: of a page that opens the run; empty for a Lab of one's own.
-      opens: what that page shows: this run, live, or the recorded run whose values are nearest.
+      opens: what that page shows: this run, live, or the Lab's notebook.
       lacks: what of this run the page cannot show, and shows instead; empty for most.
     """
 
     code: str
     address: str
-    opens: str = RECORDED
+    opens: str = NOTEBOOK
     lacks: str = ""
 
     def __repr__(self) -> str:
@@ -67,7 +66,8 @@ def link_of(
         return Link(f"# {name} is the Lab in your notebook\n{call}", "")
     code, place = f"from moe_lab_widgets import {name}\n{call}", (own_site() if site is None else site).rstrip("/")
     if name not in PAGES:
-        return Link(code, f"{place}/{PAGE}#{urlencode({'lab': name, **values})}")
+        number = next((lab.notebook for lab in LABS if lab.name == name), NOTEBOOKS[0].number)
+        return Link(code, f"{place}/{next(one.stem for one in NOTEBOOKS if one.number == number)}.html")
     known = {one: value for one, value in values.items() if one not in own}  # no folder of the user's in an address
     lacks = [BOTH["LACKS_MNIST"]] if values.get("source") == MNIST else []
     page: LivePage | None = kind.declaration.page

@@ -87,7 +87,7 @@ class Saving(Declared):
 
     @checked
     def link(self, site: str | None = None) -> Link:
-        """Returns code that makes a Lab with these values, and an address that opens this run, or the nearest recorded.
+        """Returns code that makes a Lab with these values, and an address that opens this run, or its notebook.
 
         Args:
           site: where the course's pages are; the repository's own pages when None.

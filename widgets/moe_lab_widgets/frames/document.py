@@ -1,4 +1,4 @@
-"""Recorded runs as HTML: a part of a page, and a page that needs nothing from elsewhere.
+"""A recorded run as HTML: a page that needs nothing from elsewhere.
 
 Without a script a page shows the last picture of the run, its caption, the values of the knobs and the code. A script
 (page/recorded.js) puts the player in the picture's place.
@@ -24,13 +24,12 @@ def in_script(plain: Any) -> str:
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def part(run: Mapping[str, Any], still: str, catalogue: Mapping[str, Any], note: str = NOTE) -> str:
-    """Returns a part of a page that shows recorded runs of a Lab.
+def part(run: Mapping[str, Any], still: str, note: str = NOTE) -> str:
+    """Returns a part of a page that shows a recorded run of a Lab.
 
     Args:
-      run: shown first, as `Recording.plain` returns it.
+      run: as `Recording.plain` returns it.
       still: where its picture is, a URL.
-      catalogue: the runs to choose from (see page/recorded.js).
       note: HTML.
     """
     rows = "".join(
@@ -42,23 +41,20 @@ def part(run: Mapping[str, Any], still: str, catalogue: Mapping[str, Any], note:
         end = f"<noscript>{end}</noscript>"
     return f"""<section class="moe-lab-recorded" aria-label="{html.escape(run["title"])}">
 <style>{recorded_style()}</style>
-<div class="moe-lab-choice"></div>
-<div class="moe-lab-sliders"></div>
 <div class="moe-lab-show">{end}</div>
 <p class="moe-lab-status" role="status"></p>
 <p class="moe-lab-note">{note}</p>
 <details class="moe-lab-values" open><summary>Settings of this run</summary><dl>{rows}</dl></details>
 <details class="moe-lab-code" open><summary>Code of this run</summary><pre><code>{html.escape(run["code"])}</code></pre>
 <button type="button" class="moe-lab-needs-script">Copy as code</button> <span role="status"></span></details>
-<script type="application/json" class="moe-lab-catalogue">{in_script(catalogue)}</script>
+<script type="application/json" class="moe-lab-run">{in_script(run)}</script>
 </section>"""
 
 
 def document(recording: Recording, note: str = NOTE) -> bytes:
     """Returns a whole page with one run; the note is HTML."""
     still = "data:image/png;base64," + base64.b64encode(recording.still).decode()
-    plain = recording.plain()
-    shown = part(plain, still, {"runs": [{"name": recording.title, "run": plain}]}, note)
+    shown = part(recording.plain(), still, note)
     title = html.escape(recording.title)
     return f"""<!DOCTYPE html>
 <html lang="en">
