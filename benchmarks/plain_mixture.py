@@ -31,17 +31,19 @@ def power_one_by_one(third: Tensor, starts: Tensor, iterations: int) -> Tensor:
     return max(found, key=lambda pair: pair[0])[1]
 
 
-def regressors(x: Tensor, y: Tensor, sigma: float, starts: Tensor, iterations: int, method: Power = power) -> Tensor:
+def regressors(
+    x: Tensor, y: Tensor, k: int, sigma: float, starts: Tensor, iterations: int, method: Power = power
+) -> Tensor:
     """(k, d) algorithm 1 with the engine's choices, x ~ N(0, I) and g the identity.
 
     Args:
       x: (n, d); y: (n,).
-      starts: (L, k) of the power method.
+      k: how many to find.
+      starts: (L, d) of the power method.
       iterations: of it, for each component.
       method: how.
     """
     count, d = x.shape
-    k = starts.shape[1]
     weights = 4 * torch.tanh((y**3 - 3 * (1 + sigma**2) * y) / 4)
     second = torch.einsum("n,na,nb->ab", y**2, x, x) / count - (y**2).mean() * torch.eye(d, dtype=x.dtype)
     values, vectors = torch.linalg.eigh(second)
@@ -55,7 +57,7 @@ def regressors(x: Tensor, y: Tensor, sigma: float, starts: Tensor, iterations: i
     third = third - torch.einsum("c,ab->abc", mean, gram)
     found = []
     for _ in range(k):
-        v = method(third, starts, iterations)
+        v = method(third, starts @ vectors, iterations)
         third = third - (third @ v @ v @ v) * torch.einsum("a,b,c->abc", v, v, v)
         first, direction = undo @ v, whiten @ v
         product = x @ direction

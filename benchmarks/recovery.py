@@ -98,7 +98,7 @@ def spectral_loop(of: MixtureRun, samples: MixtureSamples, method: plain.Power) 
     starts, begin = power_starts(model, *drawn), random_state(*drawn)
     found = []
     for x, y, start, gates in zip(samples.x, samples.y, starts, begin.gates, strict=True):
-        a = plain.regressors(x, y, sigma, start, model.power_iterations, method)
+        a = plain.regressors(x, y, of.task.experts, sigma, start, model.power_iterations, method)
         found.append(plain.em(a, gates, x, y, sigma, iterations=model.gate_iterations, move_regressors=False))
     return State(*(torch.stack(part) for part in zip(*found, strict=True)))
 

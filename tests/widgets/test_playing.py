@@ -33,9 +33,7 @@ def test_it_has_a_frame_and_a_sentence_for_each_step(played: Played) -> None:
 def test_its_output_is_whole_and_small(played: Played, tmp_path: Path) -> None:
     page = played._repr_html_()
     held = re.search(r'class="moe-lab-run">(.*?)</script>', page, re.DOTALL)
-    assert held is not None and json.loads(held[1]) == json.loads(
-        json.dumps(played.recording.plain())
-    )
+    assert held is not None and json.loads(held[1]) == json.loads(json.dumps(played.recording.plain()))
     assert not re.search(r"(src|href)=.(?!data:)", page.partition("<script>")[0]) and len(page) < 300_000
     assert page.count("<script>") == 1 and 'src="data:image/png;base64,' in page
     assert played.save(tmp_path / "pulls.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
