@@ -29,7 +29,7 @@ from tests.helpers.marks import same, same_goals
 from tests.widgets.playground.in_node import answered
 
 pytestmark = pytest.mark.slow
-MAPS = 80
+MAPS = 200
 ASK = """
 import fs from "node:fs";
 import { MapSession } from "./map_session.js";
