@@ -31,6 +31,7 @@ from moe_lab.pruning import BranchStart, PlantedStart, RandomStart, TokenMoE, To
 from moe_lab.recovery import MixtureTask, gridlock, landscape
 from moe_lab.recovery.gridlock import JointEM, Spectral
 from moe_lab.recovery.gridlock.estimator import MixtureOfExpertsRegressor
+from moe_lab.recovery.gridlock.verdicts import JudgedRun
 from moe_lab.recovery.landscape import L2Loss, L4Loss, LogLoss, LossRun
 from moe_lab.specialization import ClusterTask, SingleExpert, SwitchMoE, TopKMoE
 from moe_lab.vision import CifarRotateTask, PatchWRN, QuadrantTask, SmallCNN, TurnTask, VehiclesTask, patches, rotation
@@ -48,6 +49,7 @@ PARTS: dict[type[Config], dict[str, Any]] = {
     specialization.ClusterRun: {"model": SwitchMoE(), "task": ClusterTask()},
     pruning.TokenRun: {"model": TokenMoE(), "task": TokenTask()},
     gridlock.MixtureRun: {"model": Spectral(), "task": MixtureTask()},
+    JudgedRun: {"model": Spectral(), "task": MixtureTask()},
     LossRun: {"model": L4Loss(), "task": MixtureTask()},
     patches.PatchImageRun: {"model": PatchWRN(), "task": QuadrantTask()},
     rotation.TurnRun: {"model": SmallCNN(), "task": TurnTask()},

@@ -85,7 +85,7 @@ class Moments:
         if trials * samples * len(pairs.first) > MOST_PAIRS:
             return cls(x, y, None, pairs)
         columns = x.mT.contiguous()  # samples contiguous: a gather of numbers takes 4 times as long
-        products = columns.index_select(1, pairs.first) * columns.index_select(1, pairs.second)
+        products = columns.index_select(1, pairs.first).mul_(columns.index_select(1, pairs.second))
         return cls(x, y, products.mT, pairs)
 
     def gram(self, weights: Float[Tensor, "T m N"]) -> Float[Tensor, "T m d d"]:
