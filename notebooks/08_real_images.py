@@ -71,17 +71,19 @@ torch.set_num_threads(1)  # these models are small: more threads only wait for e
 # An image has 16x16 pixels and holds four handwritten digits, one in each quadrant. One of them is a 0, 1, 2 or 3, at a
 # random place. The other three are between 4 and 9. The class is the digit from 0 to 3. We call it the *object*, because
 # it alone decides. The paper does the same with vehicles among animals (CIFAR-VEHICLES, "Patch-level Routing in
-# Mixture-of-Experts", appendix A). `VehiclesTask` makes these images if you have CIFAR-10. Here are four samples. The frame
-# shows the object to you. The network never sees it:
+# Mixture-of-Experts", appendix A). `VehiclesTask` makes these images if you have CIFAR-10. Here are four samples:
 
 # %%
 task = QuadrantTask(noise=0.1)
 drawn = task.sample(4, trials=[0], seed=SEED)
-figure, panels = plt.subplots(1, 4, figsize=(6.4, 1.9), facecolor=theme.PAPER, layout="constrained")
+images, panels = plt.subplots(1, 4, figsize=(6.4, 1.9), facecolor=theme.PAPER, layout="constrained")
 for panel, image, box, label in zip(panels, drawn.images[0], drawn.boxes[0], drawn.labels[0], strict=True):
     plots.framed(image, box, panel)
     panel.set_title(f"class {label}")
 plt.show()
+
+# %% [markdown]
+# *What to see.* Four digits in each image, and a frame around the object. The frame is for you. The network never sees it.
 
 # %% [markdown]
 # ## First, your prediction
