@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from functools import cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,16 +21,12 @@ _ALL_PERMUTATIONS = 6  # up to this many experts every permutation is tried, wit
 
 def assigned(costs: Float[Tensor, "T k k"]) -> Int[Tensor, "T k"]:
     """Returns the column of each row, all different, with the least sum of costs."""
-    return _operation("assigned")(costs)
+    return _assigned(costs)
 
 
 def bottleneck(values: Float[Tensor, "T k k"]) -> Float[Tensor, " T"]:
     """Computes the largest t such that some permutation takes a value of at least t from each row."""
-    return _operation("bottleneck")(values)
-
-
-def _operation(name: str) -> Any:
-    return getattr(torch.ops.moe_lab, name)
+    return _bottleneck(values)
 
 
 @torch.library.custom_op("moe_lab::assigned", mutates_args=(), schema="(Tensor costs) -> Tensor")

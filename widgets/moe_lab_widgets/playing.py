@@ -6,7 +6,6 @@ not run, as in a notebook that somebody else has run, it is the picture of the l
 
 from __future__ import annotations
 
-import base64
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -56,9 +55,7 @@ class Played:
         return self.recording.captions[-1]
 
     def _repr_html_(self) -> str:
-        still = "data:image/png;base64," + base64.b64encode(self.recording.still).decode()
-        shown = part(self.recording.plain(), still, NOTE)
-        return f"{shown}\n<script>{recorded_source()}</script>"
+        return f"{part(self.recording)}\n<script>{recorded_source()}</script>"
 
     def save(self, path: Path | str) -> Path:
         """Writes it as a page that needs nothing from elsewhere."""

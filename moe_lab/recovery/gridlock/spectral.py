@@ -122,7 +122,7 @@ class PowerMethod(Decomposition):
 
     @property
     def regressors(self) -> Float[Tensor, "T k d"]:
-        if not on_accelerator(self.like.device):
+        if not on_accelerator(self.like.device):  # which need not compute both, as what reads no number must
             return self.found if self.done == self.iterations else self._oriented(self._unwhitened)
         ended = (self.steps == self.iterations)[:, None, None]
         return torch.where(ended, self.found, self._oriented(self._unwhitened))

@@ -74,7 +74,6 @@ class Judged(Recovering):
     """A recovery whose trials end where an iteration of EM of everything leaves all parameters where they were.
 
     They would stay there, so EM goes on without them, which changes nothing but the time.
-
     """
 
     may_leave: ClassVar[bool] = True

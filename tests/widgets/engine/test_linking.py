@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ def test_a_link_is_code_and_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
         own = lab.link()
         assert repr(own) == own.code == "# TinyLab is the Lab in your notebook\nTinyLab(gap=3.5, epochs=20, seed=4)"
         monkeypatch.setattr(TinyLab, "__module__", "moe_lab_widgets.labs.tiny")
+        tiny = dataclasses.replace(LABS[0], name="TinyLab", notebook="00", page="")
+        monkeypatch.setattr(linking, "LABS", (*LABS, tiny))
         link = lab.link("https://example.org/course/")
         assert link.code == "from moe_lab_widgets import TinyLab\nTinyLab(gap=3.5, epochs=20, seed=4)"
         assert link.address == "https://example.org/course/00_start_here.html"

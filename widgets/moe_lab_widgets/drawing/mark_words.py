@@ -19,6 +19,11 @@ def trial_words(trial: int, values: MarkValues) -> Words:
     return say("trial {:.0f} of {:,.0f}", trial + 1, trials, when=trials > 1, instead=say("the one trial"))
 
 
+def trial_on_show(values: MarkValues) -> Tensor:
+    """Returns the trial on show, counted from 0."""
+    return values.number("shown").minimum(values.number("trials")) - 1
+
+
 def whole_passes(values: MarkValues, batch_size: int) -> Tensor:
     """Returns the most steps that a run can take: whole passes over the data, at least as many as the slider says."""
     epoch = (values.number("samples").clamp(min=1) / batch_size).ceil()

@@ -66,7 +66,7 @@ def link_of(
         return Link(f"# {name} is the Lab in your notebook\n{call}", "")
     code, place = f"from moe_lab_widgets import {name}\n{call}", (own_site() if site is None else site).rstrip("/")
     if name not in PAGES:
-        number = next((lab.notebook for lab in LABS if lab.name == name), NOTEBOOKS[0].number)
+        number = next(lab.notebook for lab in LABS if lab.name == name)
         return Link(code, f"{place}/{next(one.stem for one in NOTEBOOKS if one.number == number)}.html")
     known = {one: value for one, value in values.items() if one not in own}  # no folder of the user's in an address
     lacks = [BOTH["LACKS_MNIST"]] if values.get("source") == MNIST else []

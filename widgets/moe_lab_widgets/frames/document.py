@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from moe_lab import __version__
@@ -24,14 +23,9 @@ def in_script(plain: Any) -> str:
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def part(run: Mapping[str, Any], still: str, note: str = NOTE) -> str:
-    """Returns a part of a page that shows a recorded run of a Lab.
-
-    Args:
-      run: as `Recording.plain` returns it.
-      still: where its picture is, a URL.
-      note: HTML.
-    """
+def part(recording: Recording, note: str = NOTE) -> str:
+    """Returns a part of a page that shows a recorded run of a Lab; the note is HTML."""
+    run, still = recording.plain(), "data:image/png;base64," + base64.b64encode(recording.still).decode()
     rows = "".join(
         f"<div><dt>{html.escape(label)}</dt><dd>{html.escape(value)}</dd></div>" for label, value in run["values"]
     )
@@ -53,8 +47,6 @@ def part(run: Mapping[str, Any], still: str, note: str = NOTE) -> str:
 
 def document(recording: Recording, note: str = NOTE) -> bytes:
     """Returns a whole page with one run; the note is HTML."""
-    still = "data:image/png;base64," + base64.b64encode(recording.still).decode()
-    shown = part(recording.plain(), still, note)
     title = html.escape(recording.title)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -70,7 +62,7 @@ h1 {{ max-width: 1130px; margin: 4px auto; font: bold 22px/1.3 sans-serif; color
 <body>
 <main>
 <h1>{title}</h1>
-{shown}
+{part(recording, note)}
 </main>
 <script>{recorded_source()}</script>
 </body>

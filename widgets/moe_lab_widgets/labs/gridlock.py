@@ -30,7 +30,7 @@ from moe_lab_widgets.drawing.error_marks import (
     median_ends,
 )
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues, once
-from moe_lab_widgets.drawing.mark_words import spread_note
+from moe_lab_widgets.drawing.mark_words import spread_note, trial_on_show
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
@@ -142,7 +142,7 @@ def draw_found(now: MarkRecord) -> list[list[Mark]]:
 
 def head_of(now: MarkRecord, name: str) -> Words:
     trials = now.values.number("trials")
-    which = say(", trial {:.0f} of {:.0f}", at.trial(now) + 1, trials, when=trials > 1)
+    which = say(", trial {:.0f} of {:.0f}", trial_on_show(now.values) + 1, trials, when=trials > 1)
     return Words(NAMES[name]) + which
 
 
@@ -188,7 +188,7 @@ def error(now: MarkRecord) -> list[list[Mark]]:
     across = torch.stack((torch.ones((), dtype=torch.float64), 1 + longest_em(now.values)))
     return [
         [
-            *error_marks(methods, limits, at.trial(now), **COUNTS),
+            *error_marks(methods, limits, trial_on_show(now.values), **COUNTS),
             Outline(across, floor, "found", name=FLOOR),
             median_ends(methods, [f"{ENDS[one.name]}{{:.2g}}" for one in methods],
                     [(best, "EM from\ntruth {:.2g}", "found")]),
@@ -202,8 +202,8 @@ def errors_of(now: MarkRecord) -> list[Errors]:
     methods = []
     for name in METHODS:
         steps, errors = at.em_errors(now, name)
-        begun = torch.where(steps.isfinite().any(), now.last("error", name), torch.nan)
-        parts = 1 + steps, errors, begun, at.whole(now, name), *at.verdicts(now, name), torch.tensor(True)
+        last = torch.where(steps.isfinite().any(), now.last("error", name), torch.nan)
+        parts = 1 + steps, errors, last, at.whole(now, name), *at.verdicts(now, name), torch.tensor(True)
         methods.append(Errors(NAMES[name], STYLES[name], *parts))
     return methods
 
@@ -256,7 +256,7 @@ def furnish_stages(values: MarkValues) -> list[list[Mark]]:
 
 
 def draw_stages(now: MarkRecord) -> list[list[Mark]]:
-    trial, power = at.trial(now), at.power(now.values)
+    trial, power = trial_on_show(now.values), at.power(now.values)
     steps, components = now.curve("component", SPECTRAL)
     begins = torch.stack([torch.zeros_like(power), power, power + at.GATE_ITERATIONS])
     after = (at.GATE_ITERATIONS, at.EVERYTHING_ITERATIONS)
@@ -292,7 +292,7 @@ def caption(now: MarkRecord) -> Words:
         "joint EM begins with random regressors and gates.", k, k, k,
     )  # fmt: skip
     ours, theirs = (at.found_in_trial(now, name).sum() for name in METHODS)
-    where = say("In trial {:.0f}, ", at.trial(now) + 1, when=trials > 1)
+    where = say("In trial {:.0f}, ", trial_on_show(now.values) + 1, when=trials > 1)
     searching = (
         where
         + say("{:.0f} of {:.0f} regressors are found (|cos| ≥ {:.2g}) ", ours, k, FOUND)
@@ -301,7 +301,7 @@ def caption(now: MarkRecord) -> Words:
     )
     errors = [middle(one.last) for one in errors_of(now)]
     ended = (
-        say("In trial {:.0f}, spectral", at.trial(now) + 1, when=trials > 1, instead=Words("Spectral"))
+        say("In trial {:.0f}, spectral", trial_on_show(now.values) + 1, when=trials > 1, instead=Words("Spectral"))
         + say(" + EM has found {:.0f} of {:.0f} regressors and joint EM {:.0f}. ", ours, k, theirs)
         + say("Median errors: {:.2g} and {:.2g}.", *errors)
         + fates_in_words(errors_of(now))

@@ -15,6 +15,7 @@ from torch import Tensor
 from moe_lab.drawing.marks import picked
 from moe_lab.recovery.gridlock.verdicts import FOUND, WINDOW, converged
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues, once
+from moe_lab_widgets.drawing.mark_words import trial_on_show
 from moe_lab_widgets.engine.knobs import on_gpu, record_count, time_limit
 
 SPECTRAL, JOINT, BEST = "spectral", "joint", "best"
@@ -63,11 +64,6 @@ def seconds(values: Mapping[str, Any]) -> float:
 # ---- where a method is ----
 
 
-def trial(now: MarkRecord) -> Tensor:
-    """Returns the trial on show, counted from 0."""
-    return now.values.number("shown").minimum(now.values.number("trials")) - 1
-
-
 def last_step(values: MarkValues, name: str) -> Tensor:
     """Returns the step after which a method ends; its last values stay while the other goes on."""
     em = values.number("iterations")
@@ -103,12 +99,12 @@ def em_errors(now: MarkRecord, name: str) -> tuple[Float[Tensor, " R"], Float[Te
 
 def cosines(now: MarkRecord, name: str) -> Float[Tensor, "k k"]:
     """Returns |cos| of each estimate with each true regressor, in matched order, in the trial on show; 0 before."""
-    return picked(now.last("cosines", name), trial(now)).nan_to_num().T
+    return picked(now.last("cosines", name), trial_on_show(now.values)).nan_to_num().T
 
 
 def gate_cosines(now: MarkRecord, name: str) -> Float[Tensor, " gates"]:
     """Returns |cos| of each gate with the true one, in the trial on show; 0 before they are sought."""
-    found = picked(now.last("gate_cosines", name), trial(now)).nan_to_num()
+    found = picked(now.last("gate_cosines", name), trial_on_show(now.values)).nan_to_num()
     return torch.where(seeking(now), 0.0, found) if name == SPECTRAL else found
 
 
@@ -118,7 +114,7 @@ def found(now: MarkRecord, name: str) -> Bool[Tensor, "T k"]:
 
 
 def found_in_trial(now: MarkRecord, name: str) -> Bool[Tensor, " k"]:
-    return picked(found(now, name), trial(now)) > 0
+    return picked(found(now, name), trial_on_show(now.values)) > 0
 
 
 def whole(now: MarkRecord, name: str) -> Bool[Tensor, " T"]:
@@ -132,10 +128,8 @@ def verdicts(now: MarkRecord, name: str) -> tuple[Bool[Tensor, " T"], Bool[Tenso
     EM has converged (`verdicts.converged`) at the earliest after `WINDOW` iterations.
     """
     iterations, errors = em_errors(now, name)
-    last = iterations.nan_to_num(-torch.inf).amax()
-    early = (iterations <= last - WINDOW) * torch.arange(1, len(iterations) + 1)
-    place, now_at = early.amax(), torch.where(iterations == last, torch.arange(len(iterations)), 0).amax()
-    before, here = picked(errors.nan_to_num(torch.inf), place - 1), picked(errors.nan_to_num(torch.inf), now_at)
+    last, here = iterations.nan_to_num(-torch.inf).amax(), now.last("error", name)
+    place = ((iterations <= last - WINDOW) * torch.arange(1, len(iterations) + 1)).amax()
     known = (last >= 0) & here.isfinite() & ~whole(now, name)
-    ended = (place > 0) & converged(before, here)
+    ended = (place > 0) & converged(picked(errors, place - 1), here)
     return ended & known, ~ended & known

@@ -25,7 +25,7 @@ from moe_lab_widgets.drawing.error_marks import (
     median_ends,
 )
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues, once
-from moe_lab_widgets.drawing.mark_words import spread_note
+from moe_lab_widgets.drawing.mark_words import spread_note, trial_on_show
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.engine.knobs import ANOTHER_TRIAL, MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
@@ -97,11 +97,6 @@ def seconds(values: Mapping[str, Any]) -> float:
 # ---- panel 1: both losses from above, with the paths of the descents ----
 
 
-def trial(now: MarkRecord) -> Tensor:
-    """Returns the trial on show, counted from 0."""
-    return now.values.number("shown").minimum(now.values.number("trials")) - 1
-
-
 def map_axes(values: MarkValues) -> Iterator[list[Mark]]:
     two = values["experts"] == 2
     second = "another" if two else "the start", "the exchange" if two else "the start"
@@ -125,7 +120,7 @@ def map_note(values: MarkValues) -> Words:
 
 
 def maps(now: MarkRecord) -> Iterator[list[Mark]]:
-    at, trials = trial(now), now.values.number("trials")
+    at, trials = trial_on_show(now.values), now.values.number("trials")
     for name, words in NAMES.items():
         style = STYLES[name]
         title = say(f"{words}{', squared error' if name == 'l2' else ''}")
@@ -143,7 +138,7 @@ def path_marks(now: MarkRecord, name: str) -> list[Mark]:
 
     Places beyond the map are drawn at its edge; a triangle there points to where the descent is.
     """
-    words, trial_shown = NAMES[name], trial(now)
+    words, trial_shown = NAMES[name], trial_on_show(now.values)
     places = picked(now.curve("plane_place", name)[1], trial_shown, 1)[:, :2]
     across, up = places.clamp(-1, 1).T
     last = picked(now.last("plane_place", name), trial_shown)[:2]
@@ -179,8 +174,8 @@ def signs(place: Tensor) -> dict[str, Tensor]:
 
 def state_of(now: MarkRecord, name: str) -> Words:
     """Returns the error of the trial on show, and how far it is from the plane."""
-    error = picked(now.last("regressor_error", name), trial(now))
-    apart = picked(now.last("plane_place", name), trial(now))[2]
+    error = picked(now.last("regressor_error", name), trial_on_show(now.values))
+    apart = picked(now.last("plane_place", name), trial_on_show(now.values))[2]
     begun = now.last("plane_values", name).isfinite().any()
     return say("error {:.2g}; {:.2f} off the plane", error, apart, when=begun, instead=say("waits for its samples"))
 
@@ -204,7 +199,7 @@ def error_axes(values: MarkValues) -> Iterator[list[Mark]]:
 def error(now: MarkRecord) -> Iterator[list[Mark]]:
     methods = errors_of(now)
     yield [
-        *error_marks(methods, (LOWEST, HIGHEST), trial(now), **COUNTS),
+        *error_marks(methods, (LOWEST, HIGHEST), trial_on_show(now.values), **COUNTS),
         median_ends(methods, [f"{one.name}\n{{:.2g}}" for one in methods]),
     ]
 

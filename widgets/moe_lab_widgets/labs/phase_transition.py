@@ -19,6 +19,7 @@ from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
 from moe_lab.patch_routing.run import PatchRun
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing import maps
+from moe_lab_widgets.drawing.map_record import ended
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.on_axes import write
@@ -34,7 +35,6 @@ from moe_lab_widgets.labs.phase_transition_record import (
     SAMPLES,
     complete,
     coverage_at,
-    ended,
     l_star,
     rows_of,
     samples_needed,

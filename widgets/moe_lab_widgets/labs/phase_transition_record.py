@@ -10,6 +10,7 @@ from torch import Tensor
 
 from moe_lab.drawing.map_marks import enough_from, numbers_of, quantile
 from moe_lab.patch_routing.phase import SUCCESS
+from moe_lab_widgets.drawing.map_record import share as share_of
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.engine.mnist import MNIST
 from moe_lab_widgets.labs.phase_transition_stories import DIGITS, JOINT, SEPARATE, SYNTHETIC
@@ -47,20 +48,13 @@ def l_star(values: MarkValues) -> Tensor | None:
 # ---- of a record ----
 
 
-def ended(now: MarkRecord) -> Float[Tensor, "R C"]:
-    """Returns how many trainings of each cell have ended."""
-    return (now.last("done") > 0).sum(-1).to(torch.float64)
-
-
 def complete(now: MarkRecord) -> Bool[Tensor, "R C"]:
     return (now.last("done") > 0).all(-1)
 
 
 def share(now: MarkRecord) -> Float[Tensor, "R C"]:
     """Returns the share of the ended trainings that succeed. One whose loss became infinite has no accuracy."""
-    right = (now.last("done") > 0) & (now.last("test_accuracy") >= SUCCESS)
-    count = ended(now)
-    return torch.where(count > 0, right.sum(-1) / count.clamp(min=1), torch.nan)
+    return share_of(now, now.last("test_accuracy") >= SUCCESS)
 
 
 def samples_needed(now: MarkRecord) -> Float[Tensor, " R"]:

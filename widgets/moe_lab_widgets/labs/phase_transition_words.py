@@ -8,12 +8,12 @@ from torch import Tensor
 from moe_lab.drawing.map_marks import numbers_of
 from moe_lab.drawing.marks import first_true
 from moe_lab.drawing.words import NOTHING, Words, either, say
+from moe_lab_widgets.drawing.map_record import ended
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.labs.phase_transition_record import (
     best,
     complete,
     coverage_at,
-    ended,
     l_star,
     samples_needed,
 )

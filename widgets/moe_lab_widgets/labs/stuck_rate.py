@@ -21,6 +21,7 @@ from moe_lab.recovery.gridlock.stuck import plan_of
 from moe_lab.recovery.gridlock.stuck_live import StuckRecord, stuck_records
 from moe_lab.recovery.gridlock.verdicts import JudgedRun, judging
 from moe_lab_widgets.drawing import maps
+from moe_lab_widgets.drawing.map_record import ended
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
 from moe_lab_widgets.drawing.on_axes import write
@@ -32,7 +33,6 @@ from moe_lab_widgets.labs.stuck_rate_goals import GOALS, QUESTION
 from moe_lab_widgets.labs.stuck_rate_record import (
     EXPERTS,
     SAMPLES,
-    ended,
     found,
     most_experts,
     rows_of,

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from moe_lab.drawing.map_marks import ENOUGH, numbers_of
 from moe_lab.recovery.gridlock.verdicts import FOUND
-from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.map_record import ended, share
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues, once
 
 EXPERTS = (2, 3, 4, 5, 6)
 """The rows of the maps, of which those above d are left out."""
@@ -24,22 +25,13 @@ def rows_of(values: MarkValues) -> Tensor:
     return (values.number("dimension") - 1).clamp(max=float(len(EXPERTS)))
 
 
-def ended(now: MarkRecord) -> Float[Tensor, "method k n"]:
-    """Returns how many starts of each cell have ended."""
-    return (now.last("done") > 0).sum(-1).to(torch.float64)
-
-
-def share(now: MarkRecord, those: Tensor) -> Float[Tensor, "method k n"]:
-    """Returns the share of the ended starts that are among those (method, k, n, trial); NaN where none has ended."""
-    count = ended(now)
-    return torch.where(count > 0, ((now.last("done") > 0) & those).sum(-1) / count.clamp(min=1), torch.nan)
-
-
+@once
 def found(now: MarkRecord) -> Float[Tensor, "method k n"]:
     """Returns the share of the ended starts that find all regressors."""
     return share(now, now.last("regressor_fit") >= FOUND)
 
 
+@once
 def stuck(now: MarkRecord) -> Float[Tensor, "method k n"]:
     """Returns the share of the ended starts that are stuck."""
     return share(now, now.last("stuck") > 0)

@@ -108,12 +108,16 @@ class LivePage:
 
     def moving(self, when: Mapping[str, Any]) -> dict[str, Values]:
         """Returns the values at which the knobs that may move in a variant are recorded."""
-        found = {}
-        for name, values in self.numbers.items():
-            choice = when.get(name)
-            if not (isinstance(choice, tuple) and choice[0] == choice[1]):
-                found[name] = values[choice] if isinstance(values, Mapping) and choice is not None else values
-        return found  # type: ignore[return-value]
+        still = self.still(when)
+        return {
+            name: values[when[name]] if isinstance(values, Mapping) else values
+            for name, values in self.numbers.items()
+            if name not in still
+        }
+
+    def still(self, when: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the values of numbers that do not move in a variant."""
+        return {name: one[0] for name, one in when.items() if isinstance(one, tuple) and one[0] == one[1]}
 
     @property
     def variants(self) -> list[Mapping[str, Any]]:

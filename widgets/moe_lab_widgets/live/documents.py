@@ -87,7 +87,7 @@ def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]])
     """
     together: dict[str, list[int]] = {}
     for number, when in enumerate(whens):
-        together.setdefault(repr((_still(when), page.moving(when))), []).append(number)
+        together.setdefault(repr((page.still(when), page.moving(when))), []).append(number)
     made: dict[int, Any] = {}
     for numbers in together.values():
         recordings = _recorded_together(kind, page, [whens[number] for number in numbers])
@@ -95,13 +95,8 @@ def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]])
     return [made[number] for number in range(len(whens))]
 
 
-def _still(when: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the values of numbers that do not move in a variant."""
-    return {name: one[0] for name, one in when.items() if isinstance(one, tuple) and one[0] == one[1]}
-
-
 def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]]) -> list[Any]:
-    still = _still(whens[0])
+    still = page.still(whens[0])
     fixed = {**defaults_of(kind), **page.fixed, **still}
     choices = [{name: one for name, one in when.items() if not isinstance(one, tuple)} for when in whens]
     knobs = [Fitted(name, values) for name, values in page.moving(whens[0]).items()]
@@ -129,7 +124,8 @@ def _of_map(
     """Records a training of a map, and the map's picture."""
     start = {**fills.own, **fixed, **choice}
     (training,) = of_choices(template(lambda values: recorded_training(fills, values), knobs, start))
-    return {"recorded": training, "picture": _picture(kind, tuple(choice.items()))}
+    of_knobs = tuple((name, value) for name, value in choice.items() if name not in (*fills.own, fills.maps[0]))
+    return {"recorded": training, "picture": _picture(kind, of_knobs)}
 
 
 @cache

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -99,8 +100,9 @@ def _recorded(
     _measured("first" if apart else "whole", learners, recorder, latest)
     _stepped(learners, recorder, latest)
     ends = _ended(learners, recorder)
+    last = {name: max(0, len(learner.stages) - 1) for name, learner in learners.items()}
     for kind in ("whole", "measure") if apart else ("measure",):
-        _measured(kind, learners, recorder, latest)
+        _measured(kind, learners, recorder, latest, last)
     constant = {name: learner.constants for name, learner in learners.items()}
     now = RecordedNow(recorder, given, {name: latest[name] | constant[name] for name in runs}, rows_of(records))
     drawn = [pictures(recorder, given, now.of(names), number) for number, names in enumerate(of_choices)]
@@ -195,7 +197,7 @@ def _stepped(
     for name, learner in learners.items():
         for stage in range(max(1, len(learner.stages))):
             if stage:
-                _measured("measure", {name: learner}, recorder, latest, stage - 1)
+                _measured("measure", {name: learner}, recorder, latest, {name: stage - 1})
                 with as_on_accelerator(), recorder.program(f"enter/{in_stage(name, stage)}"):
                     learner.enter()
             with as_on_accelerator(), recorder.program(f"step/{in_stage(name, stage)}"):
@@ -223,19 +225,17 @@ def _measured(
     learners: Mapping[str, Learner],
     recorder: OperationRecorder,
     latest: dict[str, dict[str, Tensor]],
-    stage: int | None = None,
+    stages: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
     """Records how runs are measured, into the buffers that are there or new ones.
 
     Args:
       kind: "first", before the first step where that differs; "whole", at the end and else at the start; or "measure".
-      stage: in which it is measured; None for the first one before a step, and for the last one after it.
+      stages: in which each run is measured; by default in the first one.
     """
     for name, learner in learners.items():
-        begun = bool(recorder.programs.get(f"step/{name}"))
-        at = stage if stage is not None else max(0, len(learner.stages) - 1) if begun else 0
         learner.done = int(kind != "first")
-        with as_on_accelerator(), recorder.program(f"{kind}/{in_stage(name, at)}"):
+        with as_on_accelerator(), recorder.program(f"{kind}/{in_stage(name, stages.get(name, 0))}"):
             found = ({} if kind == "first" else learner.online()) | learner.measure(kind != "measure")
             for measure, value in found.items():
                 if measure not in latest[name]:
