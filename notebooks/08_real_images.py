@@ -112,10 +112,10 @@ lab = PatchMapLab(seed=SEED, ask=True)
 lab
 
 # %% [markdown]
-# *What to see.* **1:** Eight test images, with a row for each expert. The patches that it keeps are lit and outlined. The
-# blue frame is the object. Below stands what the network says. **2:** The share of kept patches that lie in the object. It
-# rises above chance, 25 %, and stays far below 100 %. **3:** Test accuracy. The gates do find something, and yet the
-# mixture is *not* better than the network without gates.
+# *What to see.* **1:** A test image. The digit in the blue frame is the object. A head stands in each patch that an expert
+# keeps, and patches that no expert keeps are pale. Below stands what the network says. <kbd>test image</kbd> shows seven
+# others. **2:** The share of kept patches that lie in the object. It rises above chance, 25 %, and stays far below 100 %.
+# **3:** Test accuracy. The gates do find something, and yet the mixture is *not* better than the network without gates.
 #
 # Set <kbd>l · patches kept per expert</kbd> to 16. Every expert keeps everything. What is left for a gate to do? Then change
 # the <kbd>seed</kbd>. In how many trials is the mixture ahead of the network without gates?

@@ -595,7 +595,7 @@ PATCH_MAP = Case(
     shorter=((patch_map, "TEST_SAMPLES", 24),),
     moved_from={},
     moves=PATCH_MAP_MOVES,
-    views={},
+    views={"image": 2},
     greyed=(
         ({}, frozenset()),
         ({"gates": "none"}, frozenset({"patches_per_expert", "softmax"})),

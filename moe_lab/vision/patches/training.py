@@ -22,6 +22,9 @@ MEASURES = {
     **TRAINING_MEASURES,
     "kept_in_object": Measure(meaning="share of the patches kept by experts that lie in the object"),
     "expert_kept_in_object": Measure(("expert",), meaning="share of an expert's patches that lie in the object"),
+    "expert_gate_in_object": Measure(
+        ("expert",), meaning="share of the sum of an expert's gates that falls on patches in the object"
+    ),
     "gate_in_object": Measure(meaning="share of the gates' sum that falls on patches in the object"),
     "chance": Measure(meaning="share of all patches that lie in the object", constant=True),
     "example_predicted": Measure(("example",), meaning="predicted class of the first test images"),
@@ -105,6 +108,7 @@ class PatchImageLearner(ImageLearner):
             "test_accuracy": self._accuracy(predicted),
             "kept_in_object": (kept * inside).sum() / kept.sum(),
             "expert_kept_in_object": (kept * inside).sum((0, 2)) / kept.sum((0, 2)),
+            "expert_gate_in_object": (gates * inside).sum((0, 2)) / gates.sum((0, 2)),
             "gate_in_object": (gates * inside).sum() / gates.sum(),
             "example_predicted": predicted[:shown],
             "example_kept": kept[:shown],

@@ -17,10 +17,11 @@ from moe_lab.core.errors import InputError
 from moe_lab.drawing import map_marks, marks, match_marks, patch_marks, plane_marks, theme
 from moe_lab.drawing.marks import Mark
 from moe_lab.drawing.words import Words, say, written
-from moe_lab_widgets.drawing import boxes, cell_tables, maps, matches, on_axes, planes, strips, swarms, tiles, trials
+from moe_lab_widgets.drawing import boxes, cell_tables, images, maps, matches, on_axes, planes, strips, swarms, tiles
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.panel import Panel, PanelMarks
 from moe_lab_widgets.drawing.styles import INKS, LEVELS, SIDES, SIGNS, STYLES
+from moe_lab_widgets.drawing.trials import trials_and_median
 
 Furniture = Callable[[MarkValues], Iterable[Sequence[Mark]]]
 """Returns the marks of each of a panel's Axes that depend on the values of the knobs alone."""
@@ -225,7 +226,7 @@ def _(one: marks.Note, ax: Axes) -> None:
 def _(one: marks.Curves, ax: Axes) -> None:
     style, looks = STYLES[one.style]
     firm = 0 if one.firm else None
-    trials.trials_and_median(ax, *_curve(one), style, one.name, firm, linewidth=one.width, **looks)
+    trials_and_median(ax, *_curve(one), style, one.name, firm, linewidth=one.width, **looks)
 
 
 @draw_mark.register
@@ -389,5 +390,5 @@ def _(one: marks.Writing, ax: Axes) -> None:
     on_axes.write(ax, places, y, cell_tables.names_of("{}", len(each)), shades, size=one.size, bold=each, down=one.down)
 
 
-for _kind, _drawn in strips.DRAWN.items():
+for _kind, _drawn in [*strips.DRAWN.items(), *images.DRAWN.items()]:
     draw_mark.register(_kind)(_drawn)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from numpy.typing import NDArray
+import torch
+from torch import Tensor
 
 from moe_lab.drawing import theme
+from moe_lab.drawing.image_marks import ImageAxes, PatchedImage
+from moe_lab.drawing.marks import Cells, Curves, Ends, Level, Mark, Scales, Table, Title, Writing, picked
+from moe_lab.drawing.words import NOTHING, Words, either, say
 from moe_lab.vision.patches.data import QuadrantTask
 from moe_lab.vision.patches.model import WRN, Model, PatchWRN
 from moe_lab.vision.patches.run import PatchImageRun
-from moe_lab_widgets.drawing.on_axes import box_of, ends, percents, pixels, reads, table, write
-from moe_lab_widgets.drawing.panel import Panel
-from moe_lab_widgets.drawing.sheet import Sheet, integer
-from moe_lab_widgets.drawing.trials import MOST_LINES, spread_words, trials_and_median
-from moe_lab_widgets.drawing.words import middle, percent
+from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
+from moe_lab_widgets.drawing.mark_words import larger, median_of, of_three, spread_note, whole_passes
+from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
+from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offer
 from moe_lab_widgets.engine.make import lab
-from moe_lab_widgets.engine.record import Record
 from moe_lab_widgets.labs.patch_map_goals import GOALS, QUESTION
 from moe_lab_widgets.labs.patch_map_stories import STORIES
 
@@ -29,14 +28,12 @@ STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
 """WRN-pMoE, the same network whose experts get all patches, and the network without experts."""
 SAID = {STUDY: "mixture", NO_GATE: "no gates", CONV: "CNN"}
 """What the picture calls them."""
-LINES: dict[str, tuple[theme.Style, float, dict[str, Any]]] = {
-    CONV: (theme.Style(theme.REFERENCE, "^", ":"), 2.2, {"dashes": (1, 1.2)}),
-    NO_GATE: (theme.OTHER, 2.0, {"dashes": (3, 1.5)}),
-    STUDY: (theme.MODEL, 2.6, {}),
-}
-"""Of every model, from back to front: its style, and the width and the dashes of its median."""
+LOOKS = {CONV: ("other 2", 2.2), NO_GATE: ("other", 2.0), STUDY: ("model", 2.6)}
+"""Of every model, from back to front: the style and the width of its curve."""
+SAME = 0.03
+"""How far apart accuracies are that the sentence calls the same."""
 TEST_SAMPLES, EXAMPLES, SHOWN = 200, 8, 0
-"""Test images, those that are drawn, and the trial whose images they are."""
+"""Test images, those that can be drawn, and the trial whose images they are."""
 BATCH = 50
 """Divides every N on the slider: a smaller last batch would spoil batch norm's averages just before the end."""
 RECORDS = 30
@@ -45,8 +42,9 @@ CONTROLS_EVERY = 2
 """Records from one measurement of the controls to the next."""
 KEEPING = ("learned", "random")
 """Gates that keep l patches; the others keep all."""
-CHANCE = 0.25
-"""One of four quadrants is the object, whatever l and k are; and one of four classes is right."""
+QUARTERS = 4
+CHANCE = 1 / QUARTERS
+"""One of four quarters is the object, whatever l and k are; and one of four classes is right."""
 
 # ---- knobs, and the three runs that their values describe ----
 
@@ -71,6 +69,8 @@ KNOBS = (
     offer(PatchWRN, "gates", main=True, meaning="gates",
           words={"none": "without (all patches)", "soft": "soft (all, weighted)"},
           effect="Experts get the patches that a gate has learned to choose, random ones, or all."),
+    LabKnob(name="image", main=True, meaning="test image", default=1, low=1, slider=(1, EXAMPLES, 1), view_only=True,
+            effect="Shows another test image; nothing is trained anew."),
     LabKnob(name="steps", meaning="maximum number of SGD steps", default=60, low=1, slider=(20, 200, 10),
             effect="A longer run, in which all networks learn more."),
     offer(PatchImageRun, "trials", meaning="trials", slider=(1, 6, 1), far=100, effect=MORE_TRIALS),
@@ -123,237 +123,146 @@ def measures(run: Any) -> dict[str, str]:
     return {"test_accuracy": "", **found}
 
 
-# ---- panel 1: test images, a row for each expert, with the patches that it keeps ----
-# An image is sent once: what changes from frame to frame are the colours of boxes over it and behind it. A veil covers
-# the patches that an expert does not keep; through the gaps between patches shows the expert's colour around kept ones.
+# ---- panel 1: one test image, and the patches of it that experts keep ----
 
-CELLS = 4
+PATCHES = 4
 """Patches along a side of an image."""
-LARGE, SMALL = 64, 32
-"""Sides of an image, for up to four experts and for more, in pixels."""
-VEIL, LEVELS = 0.72, 6
-"""How much of a patch that is not kept is covered; steps from covered to lit, where gates are soft."""
-GREYS = 12
-"""Shades of an image: a page is sent each new pixel."""
-FRAME = theme.CLASSES[0]
+SIDE = QuadrantTask().image[1]
 NOTES = {
-    "learned": "lit and outlined: patches that the expert keeps",
-    "random": "lit and outlined: patches that chance gives to the expert",
+    "learned": "heads: the experts that keep a patch",
+    "random": "heads: the experts that chance gives a patch",
     "none": "every expert gets all patches",
-    "soft": "every expert gets all patches; the more lit, the larger its gate",
+    "soft": "heads: experts with an above-average gate",
 }
 
 
-def _note(values: Mapping[str, Any]) -> str:
-    return (
-        f"{EXAMPLES} test images of trial {SHOWN + 1}; {NOTES[values['gates']]}\n"
-        "blue frame: the digit that decides the class (0 to 3); the three others do not"
+def image_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    yield [ImageAxes(SIDE)]
+
+
+def image(now: MarkRecord) -> Iterator[list[Mark]]:
+    shown = now.values.number("image") - 1
+    ink, box, label, gates, kept, answer = (
+        picked(now.last(f"example_{name}")[SHOWN], shown)
+        for name in ("images", "boxes", "labels", "gates", "kept", "predicted")
     )
+    heads = HEADS[now.values["gates"]](kept, gates)
+    right = answer == label
+    sign = say("  ✔", when=right, instead=say("  ✗", when=answer.isfinite()))
+    covered = now.values["gates"] in KEEPING
+    yield [
+        PatchedImage(
+            ink[0],
+            PATCHES,
+            heads,
+            heads.any(0) if covered else torch.ones_like(heads[0]),
+            box,
+            say("the digit in the frame decides: class {:.0f}", label),
+            say("the mixture says {:.0f}", answer) + sign,
+            right,
+        )
+    ]
 
 
-def furnish_maps(ax: Axes, values: Mapping[str, Any]) -> None:
-    experts = values["experts"]
-    places = np.ndindex(experts, EXAMPLES, CELLS**2)
-    table(ax, [""] * experts, [""] * EXAMPLES, widest=70, highest=LARGE + 10)
-    ax.names_of_cells = [f"expert {s + 1}, image {i + 1}, patch {j + 1}" for s, i, j in places]  # type: ignore[attr-defined]
-    small: dict[str, Any] = {"size": theme.SMALL_SIZE, "color": theme.MUTED, "ha": "center", "va": "center"}
-    up = 8 / box_of(ax)[3] * ax.get_ylim()[0]  # of the words above and below the images, in rows
-    ax.text(-0.8, -0.5 - up, "is", **small)
-    ax.text(-0.8, experts - 0.5 + up, "said", **small)
-    if values["gates"] != "soft":
-        ax.text(EXAMPLES - 0.12, -0.5 - up, "in object", **small)
-    for s in range(experts):
-        shape, digit = theme.expert_head(ax, s, 15 if experts <= 4 else 13)
-        for mark in (shape, digit):
-            mark.set(data=([-0.8], [s]), clip_on=False)
+HEADS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    **{gates: lambda kept, gates: kept.nan_to_num() > 0 for gates in KEEPING},
+    "none": lambda kept, gates: torch.zeros_like(kept) > 0,
+    "soft": lambda kept, gates: gates.nan_to_num() > 1 / PATCHES**2,
+}
+"""Of each kind of gates, where the heads of the experts stand, given what they keep and the gates."""
 
 
-def draw_maps(ax: Axes, now: Record) -> None:
-    study, soft = now.of(), now.values["gates"] == "soft"
-    lit = lit_patches(now)
-    levels = np.rint((LEVELS - 1) * lit).astype(int)
-    experts = len(levels)
-    side = LARGE if experts <= 4 else SMALL
-    corners = pixels(ax, *np.indices((EXAMPLES, experts)).reshape(2, -1)) - side / 2
-    corners = corners.reshape(EXAMPLES, experts, 2).swapaxes(0, 1)
-    edges = patch_edges(corners, side)
-    veil, bare = shades(VEIL, theme.PAPER), shades(1.0, theme.PAPER)[-1]
-    colours = np.array([integer(theme.expert(s).colour) for s in range(experts)])
-    outlines = np.where(levels == LEVELS - 1, colours[:, None, None], bare)
-    sheets = {name: Sheet(zorder=zorder) for name, zorder in zip(SHEETS, (2.0, 2.2, 2.4, 2.6), strict=True)}
-    behind, images, veils, frames = sheets.values()
-    behind.add(edges, outlines.ravel().tolist())
-    veils.add(edges, [veil[LEVELS - 1 - level] for level in levels.ravel().tolist()])
-    boxes = side / study["example_images"].shape[-1] * np.nan_to_num(study["example_boxes"][SHOWN])
-    for i, shown in enumerate(thumbnails(study["example_images"][SHOWN])):
-        down, right, high, wide = boxes[i].tolist()
-        for left, top in corners[:, i].tolist():
-            images.image(left, top, left + side, top + side, thumbnail, shown)
-            if high and wide:  # two hairlines thick
-                x, y = left + right, top + down
-                frames.frame(x - 1, y - 1, x + wide + 1, y + high + 1, FRAME)
-                frames.frame(x, y, x + wide, y + high, FRAME)
-    veils.parts = ax.names_of_cells  # type: ignore[attr-defined]
-    for name, sheet in sheets.items():
-        sheet.set_label(name)
-        ax.add_artist(sheet)
-    write_classes(ax, study, experts)
-    if not soft:
-        found = [percent(share) for share in study["expert_kept_in_object"][SHOWN]]
-        kept = now.values["gates"] in KEEPING
-        write(ax, EXAMPLES - 0.12, np.arange(experts), found, theme.INK if kept else theme.REFERENCE, bold=kept)
-
-
-SHEETS = (
-    "patches that an expert keeps",
-    "test images",
-    "patches that an expert does not keep",
-    "the digit that decides the class",
-)
-"""What is drawn of images, from back to front, as a pointer calls it."""
-
-
-def write_classes(ax: Axes, study: Any, experts: int) -> None:
-    """Writes the classes of the images above them, and the model's predictions below them."""
-    labels, said = study["example_labels"][SHOWN], study["example_predicted"][SHOWN]
-    at, right = np.arange(len(labels)), labels == said
-    answers = [f"{number(answer)} {'✔' if one else '✗'}" for answer, one in zip(said, right, strict=True)]
-    write(ax, at, -0.5, [number(label) for label in labels], FRAME, bold=True, down=-8)
-    write(ax, at, experts - 0.5, answers, np.where(right, theme.INK, theme.REFERENCE), bold=right, down=8)
-
-
-def lit_patches(now: Record) -> NDArray[np.float64]:
-    """Returns (expert, example, patch) from 0, covered, to 1, lit."""
-    name = "example_gates" if now.values["gates"] == "soft" else "example_kept"
-    values = np.nan_to_num(now[name][SHOWN]).swapaxes(0, 1)
-    return np.asarray(values / np.maximum(values.max(-1, keepdims=True), 1e-12))
-
-
-def patch_edges(corners: NDArray[np.float64], side: float) -> list[tuple[float, ...]]:
-    """Returns the boxes (see `Sheet`) of all patches of images with upper left corners (expert, example, 2)."""
-    row, column = np.indices((CELLS, CELLS)).reshape(2, -1) * side / CELLS
-    first = (corners[:, :, None] + np.column_stack((column, row))).reshape(-1, 2)
-    edges = np.concatenate((first, first + side / CELLS, np.zeros((len(first), 4))), axis=1)
-    return list(map(tuple, edges.tolist()))
-
-
-def thumbnails(images: NDArray[np.float64]) -> list[bytes]:
-    """Returns the first channel of every image in a few shades, as something that a cache can keep."""
-    ink = np.clip(np.nan_to_num(images[:, 0]), 0, 1)
-    return [one.tobytes() for one in np.rint((GREYS - 1) * ink).astype(np.uint8)]
-
-
-def number(value: float) -> str:
-    """Returns a class in words."""
-    return f"{value:.0f}" if np.isfinite(value) else "–"
-
-
-@lru_cache(maxsize=8)
-def shades(most: float, colour: str) -> list[int]:
-    """Returns a colour in steps from transparent to `most` of opaque, each as one integer (see `sheet.integer`)."""
-    opaque = integer(colour) & 0xFFFFFF
-    return [opaque | round(255 * most * level / (LEVELS - 1)) << 24 for level in range(LEVELS)]
-
-
-@lru_cache(maxsize=128)
-def thumbnail(pixels: bytes, wide: int, high: int, scale: float) -> NDArray[np.uint8]:
-    """Paints an image of a few shades, ink dark on paper, with gaps of a hairline around its patches."""
-    side = round(len(pixels) ** 0.5)
-    ink = np.frombuffer(pixels, dtype=np.uint8).reshape(side, side) / (GREYS - 1)
-    rows, columns = np.arange(high) * side // high, np.arange(wide) * side // wide
-    shown = ink[rows][:, columns, None]
-    colours = theme.rgba(theme.PAPER)[:3] * (1 - shown) + theme.rgba(theme.INK)[:3] * shown
-    painted = np.concatenate([colours.round(), np.full_like(shown, 255)], axis=-1).astype(np.uint8)
-    line = max(round(scale), 1)
-    for edge in np.rint(np.arange(CELLS + 1) * high / CELLS).astype(int):
-        painted[max(edge - line, 0) : edge + line, :, 3] = 0
-    for edge in np.rint(np.arange(CELLS + 1) * wide / CELLS).astype(int):
-        painted[:, max(edge - line, 0) : edge + line, 3] = 0
-    return painted
+def image_note(values: MarkValues) -> Words:
+    return say(
+        f"test image {{:.0f}} of {EXAMPLES}, trial {SHOWN + 1};\n{NOTES[values['gates']]}", values.number("image")
+    )
 
 
 # ---- panels 2 and 3: shares over the steps ----
 
 
-def furnish_shares(ax: Axes, values: Mapping[str, Any], chance: str) -> None:
-    total = steps_of(values)
-    ax.set(xlim=(0, total), ylim=(0, 1.02), xlabel="SGD step")
-    ax.set_xticks([0, total])
-    ax.set_yticks(np.linspace(0, 1, 5))
-    percents(ax.yaxis)
-    ax.axhline(CHANCE, color=theme.MUTED, linewidth=1, linestyle=(0, (6, 3)), zorder=1)
-    style: dict[str, Any] = {"size": theme.SMALL_SIZE, "color": theme.MUTED, "ha": "right", "va": "center"}
-    ax.text(total, CHANCE - 0.035, chance, **style)
+def shares(values: MarkValues, reads: str, chance: str) -> list[Mark]:
+    total = whole_passes(values, BATCH)
+    return [
+        Scales((0, total), (0, 1.02), (0, total), (0, 0.25, 0.5, 0.75, 1), "SGD step", y_reads=reads, percent="y"),
+        Level(CHANCE),
+        Writing(total, CHANCE, say(chance), "muted", "right", size=theme.SMALL_SIZE, down=10),
+    ]
 
 
-def draw_shares(ax: Axes, now: Record, names: tuple[str, ...], measure: str) -> dict[str, float]:
-    """Draws the trials and the median of some models, and returns where the medians end."""
-    last = {}
-    for name in (name for name in LINES if name in names):
-        style, width, dashes = LINES[name]
-        steps, values = now.curve(measure, name)
-        last[name] = trials_and_median(ax, steps, values, style, SAID[name], SHOWN, linewidth=width, **dashes)
-    return last
+def found_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    yield shares(values, "share in the object", "chance 25 %")
+    rows = ("the frame", "others, each")
+    yield [
+        Table(rows, "expert {}", (len(rows), values.number("experts")), numbered=True, highest=30, widest=56),
+        Title(say(f"each expert's patches by quarter, in %, trial {SHOWN + 1}"), 60),
+    ]
 
 
-def furnish_found(ax: Axes, values: Mapping[str, Any]) -> None:
-    furnish_shares(ax, values, "chance 25 %")
-    reads(ax, y="share in the object")
+def found(now: MarkRecord) -> Iterator[list[Mark]]:
+    measure = share_of(now)
+    share = median_of(now, measure)
+    yield [Curves(*now.curve(measure), "model", SAID[STUDY]), Ends([share], [say("{:.0%}", share)], ["ink"])]
+    inside = now.last(f"expert_{measure}")[SHOWN].nan_to_num()
+    parts = torch.stack((inside, (1 - inside) / (QUARTERS - 1)))
+    yield [Cells(parts, 100 * parts, ("{:.0f}",))]
 
 
-def draw_found(ax: Axes, now: Record) -> None:
-    share = draw_shares(ax, now, (STUDY,), share_of(now))[STUDY]
-    ends(ax, [(share, percent(share), theme.INK)])
-
-
-def share_of(now: Record) -> str:
+def share_of(now: MarkRecord) -> str:
     """Returns the measure of what lies in the object: of kept patches, or of gates where all patches are kept."""
     return "gate_in_object" if now.values["gates"] == "soft" else "kept_in_object"
 
 
-def _what(values: Mapping[str, Any]) -> str:
+def found_note(values: MarkValues) -> Words:
     what = "share of the gates' sum" if values["gates"] == "soft" else "share of kept patches that lie"
-    return f"{what}\nin the blue frame"
+    return say(f"{what}\nin the frame, all {TEST_SAMPLES} test images")
 
 
-def furnish_accuracy(ax: Axes, values: Mapping[str, Any]) -> None:
-    furnish_shares(ax, values, "guessing")
-    reads(ax, y="accuracy")
+def accuracy_axes(values: MarkValues) -> Iterator[list[Mark]]:
+    yield shares(values, "accuracy", "guessing")
 
 
-def draw_accuracy(ax: Axes, now: Record) -> None:
-    last = draw_shares(ax, now, MODELS, "test_accuracy")
-    ends(ax, [(last[name], f"{SAID[name]}\n{percent(last[name])}", LINES[name][0].colour) for name in MODELS])
+def accuracy(now: MarkRecord) -> Iterator[list[Mark]]:
+    curves = [
+        Curves(*now.curve("test_accuracy", name), style, SAID[name], width) for name, (style, width) in LOOKS.items()
+    ]
+    last = [median_of(now, "test_accuracy", name) for name in MODELS]
+    words = [say(f"{SAID[name]}\n{{:.0%}}", one) for name, one in zip(MODELS, last, strict=True)]
+    yield [*curves, Ends(last, words, [LOOKS[name][0] for name in MODELS])]
 
 
-def _thin(values: Mapping[str, Any]) -> str:
-    trials = values["trials"]
-    if trials == 1:
-        return "the one trial"
-    if trials > MOST_LINES:
-        return f"median, half, 90 % of {trials:,} trials;\nthin: trial {SHOWN + 1}"
-    return f"thick: median of {trials} trials;\nfirm thin line: trial {SHOWN + 1}"
+def accuracy_note(values: MarkValues) -> Words:
+    trials = values.number("trials")
+    many = say(f"median, half, 90 % of {{:,.0f}} trials;\nthin: trial {SHOWN + 1}", trials)
+    few = f"thick: median of {{:.0f}} trials;\nfirm thin line: trial {SHOWN + 1}"
+    some = say(few, trials, when=trials <= MOST_LINES, instead=many)
+    return say("the one trial", when=trials == 1, instead=some)
 
 
 # ---- words ----
 
 
-def caption(now: Record) -> str:
-    share, chance = (percent(middle(now[name])) for name in (share_of(now), "chance"))
-    gates = now.values["gates"]
-    subject = "of the gates' sum falls on" if gates == "soft" else "of the kept patches lie in"
-    found = f"{share} {subject} the object; chance is {chance}."
-    if gates == "none":
-        found = "There are no gates, so every expert gets all patches."
-    if now.step == 0:
-        return f"Before training: {found[0].lower()}{found[1:]}"
-    right = {name: percent(middle(now.last("test_accuracy", name))) for name in MODELS}
-    text = f"{found} The mixture is right in {right[STUDY]}, without gates in {right[NO_GATE]}, a CNN in {right[CONV]}."
-    if now.ended and gates != "none":
-        ahead = (now.last("test_accuracy", STUDY) > now.last("test_accuracy", NO_GATE)).sum()
-        trials = f"{now.trials} trial{'s' * (now.trials > 1)}"
-        text += f" Gates raise accuracy in {ahead} of {trials}."
-    return f"{text}{spread_words(now.trials)}"
+def caption(now: MarkRecord) -> Words:
+    share, chance = median_of(now, share_of(now)), median_of(now, "chance")
+    right = {name: median_of(now, "test_accuracy", name) for name in MODELS}
+    subject = "of the gates' sum falls on" if now.values["gates"] == "soft" else "of the kept patches lie in"
+    where = say(f"{{:.0%}} {subject} the object; chance is {{:.0%}}.", share, chance)
+    if now.values["gates"] == "none":
+        where = say("There are no gates, so every expert gets all patches.")
+    found = say(
+        " The mixture classifies {:.0%} of the test images correctly, without gates {:.0%}, a CNN {:.0%}.",
+        *right.values(),
+    )
+    result = of_three(
+        larger(right[STUDY], right[NO_GATE], SAME),
+        say(" The gates help."),
+        say(" The gates do harm."),
+        say(f" The gates make no difference of more than {100 * SAME:.0f} points."),
+    )
+    if now.values["gates"] == "none":
+        result = NOTHING
+    during = found + either(now.ended, result, NOTHING) + spread_note(now)
+    return where + either(now.first, say(" That is before training."), during)
 
 
 def diverged(name: str, trials: str) -> str:
@@ -373,11 +282,20 @@ PatchMapLab = lab(
     records=RECORDS,
     measures=measures,
     panels=(
-        Panel("Which patches each expert keeps", draw_maps, furnish_maps, _note, width=652, margins=(38, 54, 93, 55)),
-        Panel("Found the object?", draw_found, furnish_found, _what, width=216, margins=(54, 50, 96, 62)),
-        Panel("Test accuracy", draw_accuracy, furnish_accuracy, _thin, width=232, margins=(56, 82, 96, 62)),
+        mark_panel("Which patches experts keep", image, image_axes, image_note, width=356, margins=(20, 20, 102, 34)),
+        mark_panel(
+            "Found the object?",
+            found,
+            found_axes,
+            found_note,
+            width=424,
+            margins=(84, 60, 84, 34),
+            rows=(160, 60),
+            gap=84,
+        ),
+        mark_panel("Test accuracy", accuracy, accuracy_axes, accuracy_note, width=320, margins=(56, 88, 84, 62)),
     ),
-    caption=caption,
+    caption=sentence(caption),
     question=QUESTION,
     goals=GOALS,
     stories=STORIES,
