@@ -8,7 +8,8 @@ what pruning forgets, not what training generalises to.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,14 @@ def questions(*rules: str) -> tuple[Int[Tensor, "N 3"], Int[Tensor, " N"]]:
 
 def taught(model: nn.Module, *rules: str, steps: int, learning_rate: float = 3e-3, seed: int = 0) -> Any:
     """Returns a copy of a model after some steps of Adam on batches of 64 questions of some rules; all weights move."""
+    *_, (_, last) = teaching(model, *rules, steps=steps, every=max(steps, 1), learning_rate=learning_rate, seed=seed)
+    return last
+
+
+def teaching(
+    model: nn.Module, *rules: str, steps: int, every: int, learning_rate: float = 3e-3, seed: int = 0
+) -> Iterator[tuple[int, nn.Module]]:
+    """Teaches a copy of a model as `taught` does, and yields the step and the model: 0, every so many, and the last."""
     model = copy.deepcopy(model).train()
     asked, answers = questions(*rules)
 
@@ -89,19 +98,23 @@ def taught(model: nn.Module, *rules: str, steps: int, learning_rate: float = 3e-
         logits = model(input_ids=asked[drawn], use_cache=False).logits[:, -1]
         return nn.functional.cross_entropy(logits, answers[drawn])
 
-    descend(model.parameters(), loss, steps, learning_rate)
-    return model.eval()
+    for step in chain((0,), descending(model.parameters(), loss, steps, learning_rate)):
+        if step % every == 0 or step == steps:
+            yield step, model.eval()
+            model.train()
+    model.eval()
 
 
-def descend(
+def descending(
     parameters: Iterable[nn.Parameter], loss: Callable[[int], Tensor], steps: int, learning_rate: float
-) -> None:
-    """Moves parameters by some steps of Adam down a loss, which is a function of the step."""
+) -> Iterator[int]:
+    """Moves parameters by steps of Adam down a loss, which is a function of the step; yields how many were taken."""
     optimizer = torch.optim.Adam(parameters, lr=learning_rate)
     for step in range(steps):
         optimizer.zero_grad()
         loss(step).backward()
         optimizer.step()
+        yield step + 1
 
 
 def accuracy(model: nn.Module, rule: str) -> float:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from moe_lab.core.trials import stream
-from moe_lab_hub.example import descend
+from moe_lab_hub.example import descending
 from moe_lab_hub.families import transformers
 from moe_lab_hub.survey import layers_of_model
 from moe_lab_hub.texts import Text
@@ -60,7 +60,8 @@ def trained(
         logits = model(input_ids=ids, use_cache=False).logits[:, :-1]
         return nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:])
 
-    descend(own, loss, steps, 3e-3 if planted is None else 1e-2)
+    for _ in descending(own, loss, steps, 3e-3 if planted is None else 1e-2):
+        pass
     return model.eval()
 
 

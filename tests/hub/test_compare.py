@@ -54,7 +54,7 @@ TEXTS, CALIBRATION = (planted.walks(planted.TOPICS[1:], 30, name) for name in ("
 def home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model before and after it was fine-tuned in its planted experts, and texts."""
     folder = tmp_path_factory.mktemp(request.param)
-    torch.manual_seed(0)
+    torch.manual_seed(1)  # with 0 one planted expert may get no token, and never move, on some processors
     planted.write(folder, FAMILIES[request.param](), PLANTED)
     return folder
 
