@@ -91,7 +91,7 @@ def test_there_is_no_circle(package: str) -> None:
         ("moe_lab.drawing", ("moe_lab.core", "moe_lab.drawing", "moe_lab.datasets")),
         ("moe_lab.plain", ()),
         ("moe_lab", ("moe_lab",)),
-        ("moe_lab_widgets", ("moe_lab", "moe_lab_widgets")),
+        ("moe_lab_widgets", ("moe_lab", "moe_lab_hub", "moe_lab_widgets")),
         ("moe_lab_papers", ("moe_lab", "moe_lab_papers")),
         ("moe_lab_hub", ("moe_lab", "moe_lab_hub")),
     ],

@@ -8,20 +8,17 @@ what pruning forgets, not what training generalises to.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-import numpy as np
 import torch
-import xarray as xr
 from jaxtyping import Int
 from torch import Tensor, nn
 
 from moe_lab.core.config import require
 from moe_lab.core.trials import stream
 from moe_lab_hub.families import transformers
-from moe_lab_hub.prune import prune_experts
 
 RULES: Mapping[str, tuple[int, int]] = {
     "a + b": (1, 1),
@@ -33,7 +30,7 @@ RULES: Mapping[str, tuple[int, int]] = {
 """The rules: what a and b are multiplied with before they are added, modulo 11."""
 NUMBERS, EXPERTS = 11, 8
 CRITERIA = ("router-norm-change", "router-magnitude", "importance-score", "random")
-_BATCH, _DRAWS, _TUNED = 64, 4, ("router-norm-change", "random")
+_BATCH = 64
 
 
 def tiny_mixtral(width: int = 48, hidden: int = 32, seed: int = 0) -> Any:
@@ -91,7 +88,7 @@ def teaching(
 ) -> Iterator[tuple[int, nn.Module]]:
     """Teaches a copy of a model as `taught` does, and yields the step and the model: 0, every so many, and the last."""
     model = copy.deepcopy(model).train()
-    asked, answers = questions(*rules)
+    asked, answers = (part.to(next(model.parameters()).device) for part in questions(*rules))
 
     def loss(step: int) -> Tensor:
         drawn = torch.as_tensor(stream(seed, step, "hub/example").integers(len(asked), size=_BATCH))
@@ -119,49 +116,6 @@ def descending(
 
 def accuracy(model: nn.Module, rule: str) -> float:
     """Returns the share of a rule's questions that a model answers correctly."""
-    asked, answers = questions(rule)
+    asked, answers = (part.to(next(model.parameters()).device) for part in questions(rule))
     with torch.no_grad():
         return float((model(input_ids=asked, use_cache=False).logits[:, -1].argmax(-1) == answers).double().mean())
-
-
-def compare(
-    before: nn.Module,
-    after: nn.Module,
-    rule: str,
-    kept: Sequence[int] = (6, 4, 2),
-    steps: int = 40,
-    tuned: int = 4,
-    seed: int = 0,
-) -> xr.Dataset:
-    """Prunes a fine-tuned model by each of CRITERIA, rerouted, and asks it a rule; some are fine-tuned and asked again.
-
-    Args:
-      before, after: the model before and after it was fine-tuned to `rule`.
-      kept: how many of a layer's eight experts stay. Random pruning is the mean of four draws.
-      steps: of fine-tuning after pruning, by the change of the router's norm and by the first random draw.
-      tuned: how many experts are left in the models that are fine-tuned.
-
-    Returns:
-      accuracy over criterion and kept; tuned, that after the steps, over criterion, NaN where there were none; whole,
-      that of `after`.
-    """
-    answered = np.zeros((len(CRITERIA), len(kept)))
-    mended = np.full(len(CRITERIA), np.nan)
-    batches = [{"input_ids": questions(rule)[0]}]
-    for row, criterion in enumerate(CRITERIA):
-        for column, left in enumerate(kept):
-            share = 1 - left / EXPERTS
-            draws = range(seed, seed + (_DRAWS if criterion == "random" else 1))
-            pruned = [prune_experts(after, before, criterion, share, batches=batches, seed=one).model for one in draws]
-            answered[row, column] = np.mean([accuracy(model, rule) for model in pruned])
-            if left == tuned and criterion in _TUNED:
-                mended[row] = accuracy(taught(pruned[0], rule, steps=steps, learning_rate=1e-3, seed=seed + 1), rule)
-    return xr.Dataset(
-        {
-            "accuracy": (("criterion", "kept"), answered),
-            "tuned": ("criterion", mended),
-            "whole": accuracy(after, rule),
-        },
-        coords={"criterion": list(CRITERIA), "kept": list(kept)},
-        attrs={"rule": rule, "experts": EXPERTS, "steps": steps, "tuned": tuned},
-    )

@@ -7,6 +7,7 @@ Shapes: T trials, L layers, E experts.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ import torch
 from torch import nn
 
 from moe_lab.core.config import require
+from moe_lab.core.devices import AUTO, DeviceName, choose
 from moe_lab.core.figure import call_with
 from moe_lab.core.origins import origin
 from moe_lab.core.snapshots import Measure, Snapshot
@@ -28,6 +30,8 @@ KNOWN, NEW = ("a + b", "a - b", "a + 2b", "2a + b"), "a + 3b"
 """The rules that the base model is taught, and the one that it has never seen."""
 LESSONS, TUNING, RATE = 300, 60, 1e-3
 """Steps of the base model, and those of fine-tuning with their step size, which is that of repairs, too."""
+NUMBERS_OF_A_STEP = 64 * 3 * 39_000
+"""That a step of a repair touches, trial by trial: tokens of a batch, and parameters that each one meets."""
 WAYS, DRAWS = ("rerouted", "silent"), 4
 """The ways of pruning, and random choices of as many experts."""
 APART = 1000
@@ -45,6 +49,8 @@ MEASURES = {
     "bytes": Measure(meaning="memory of the pruned model, as a share of the whole one's", constant=True),
     "operations": Measure(meaning="operations of a token, as a share of the whole model's", constant=True),
 }
+OF_CRITERION = ("scores", "stays", "bytes", "operations")
+"""Measures that depend on the criterion."""
 
 
 def prune_and_repair(
@@ -56,6 +62,7 @@ def prune_and_repair(
     trials: int = 1,
     seed: int = 0,
     record_every: int = 2,
+    device: DeviceName = AUTO,
 ) -> Iterator[Snapshot]:
     """Prunes a tiny Mixtral that was fine-tuned to a rule of arithmetic, and fine-tunes what is left to it again.
 
@@ -71,25 +78,35 @@ def prune_and_repair(
       steps: of fine-tuning after pruning.
       trials: models, each with random weights and lessons of its own.
       record_every: steps from one Snapshot to the next.
+      device: of the repair; lessons and pruning are computed on the CPU.
 
     Yields:
       Snapshots: step 0, right after pruning, every `record_every` steps, and the end.
 
     Raises:
       ValueError: a wrong value, at once and not at the first Snapshot.
-      RuntimeError: transformers is missing.
+      RuntimeError: transformers is missing, or the device.
     """
-    given = dict(locals())
+    given: dict[str, Any] = dict(locals())
+    there = choose(device, NUMBERS_OF_A_STEP)
     check(task, kept, criterion, way)
     for name, least in (("steps", 0), ("trials", 1), ("seed", 0), ("record_every", 1)):
         require(given[name] >= least, f"{name} must be at least {least}", **{name: given[name]})
     call = call_with(prune_and_repair, (), given)
-    about = origin(call=call, config=[given], seed=seed, device=torch.device("cpu"), paper="pruning2024, section 5")
+    about = origin(call=call, config=[given], seed=seed, device=there, paper="pruning2024, section 5")
     return each_within(
         _repaired(
-            task, kept, criterion, way, steps, [seed + APART * trial for trial in range(trials)], record_every, about
+            task,
+            kept,
+            criterion,
+            way,
+            steps,
+            [seed + APART * trial for trial in range(trials)],
+            record_every,
+            there,
+            about,
         ),
-        lambda: threads_for(0, torch.device("cpu")),
+        lambda: threads_for(0, there),
     )
 
 
@@ -102,15 +119,30 @@ def check(task: str, kept: int, criterion: str, way: str) -> None:
 
 
 def _repaired(
-    task: str, kept: int, criterion: str, way: str, steps: int, seeds: Sequence[int], every: int, about: dict[str, Any]
+    task: str,
+    kept: int,
+    criterion: str,
+    way: str,
+    steps: int,
+    seeds: Sequence[int],
+    every: int,
+    device: torch.device,
+    about: dict[str, Any],
 ) -> Iterator[Snapshot]:
     own = CRITERIA.index(criterion)
     choices = [choices_of(task, kept, way, seed, LESSONS) for seed in seeds]
     constants = {name: np.stack([one.constants[name] for one in choices]) for name in choices[0].constants}
-    for name in ("scores", "stays"):
+    for name in OF_CRITERION:
         constants[name] = constants[name][:, own]
     lessons = [
-        example.teaching(one.pruned[own].model, task, steps=steps, every=every, learning_rate=RATE, seed=seed + 1)
+        example.teaching(
+            copy.deepcopy(one.pruned[own].model).to(device),
+            task,
+            steps=steps,
+            every=every,
+            learning_rate=RATE,
+            seed=seed + 1,
+        )
         for one, seed in zip(choices, seeds, strict=True)
     ]
     for states in zip(*lessons, strict=True):
@@ -141,7 +173,7 @@ class Choices(NamedTuple):
 
     Attributes:
       pruned: by each criterion.
-      constants: measures that the repair does not change; scores and stays are of each criterion, (criterion, L, E).
+      constants: measures that the repair does not change, OF_CRITERION for each of them, (criterion, ...).
     """
 
     pruned: tuple[Pruned, ...]
@@ -159,7 +191,7 @@ def choices_of(task: str, kept: int, way: str, seed: int, lessons: int) -> Choic
     batches, share = [{"input_ids": example.questions(task)[0]}], 1 - kept / EXPERTS
     pruned = [prune_experts(tuned, base, one, share, way, batches=batches, seed=seed) for one in CRITERIA]
     chance = [prune_experts(tuned, None, "random", share, way, seed=seed + draw).model for draw in range(1, DRAWS)]
-    costs = pruned[0].costs.sel(way=way) / pruned[0].costs.sel(way="whole")
+    costs = [one.costs.sel(way=way) / one.costs.sel(way="whole") for one in pruned]
     whole, others = asked(tuned, task)
     right = [example.accuracy(one.model, task) for one in pruned]
     return Choices(
@@ -172,8 +204,8 @@ def choices_of(task: str, kept: int, way: str, seed: int, lessons: int) -> Choic
             "scores": [[scores.tolist() for scores in one.scores.values()] for one in pruned],
             "stays": [[[float(expert in left) for expert in range(EXPERTS)] for left in one.kept.values()]
                       for one in pruned],
-            "bytes": float(costs["bytes"]),
-            "operations": float(costs["operations"]),
+            "bytes": [float(one["bytes"]) for one in costs],
+            "operations": [float(one["operations"]) for one in costs],
         },
     )  # fmt: skip
 

@@ -261,6 +261,18 @@ LABS = (
         rates=(("l · patches", "σ ·"), 300, 4),
     ),
     LabOnPage(
+        name="ModelPruningLab",
+        small={"steps": 10},
+        long={"steps": 60},
+        ended=("of the answers are right", "random choices"),
+        story=("Chance, three times", "After 40 more steps"),
+        moved="experts that stay",
+        rescue=("Two experts left, silently", "With 2 of 8 experts left"),
+        holds=(),
+        configs=(),
+        fuzz=(("tokens of pruned experts are", "rerouted", "answered by 0 (silent)"),),
+    ),
+    LabOnPage(
         name="BalanceLab",
         small={"trials": 2, "samples": 400, "steps": 60},
         long={"trials": 2, "activation": "cubic"},

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
-from matplotlib.figure import Figure
 
-from moe_lab.core.saliency import name_of
-from moe_lab_hub import example, plots, prune_experts
+from moe_lab_hub import example, prune_experts, repair
 
 
 def test_questions_by_hand():
@@ -29,26 +29,52 @@ def test_a_copy_learns_and_the_same_seed_gives_the_same():
     assert all(torch.equal(*pair) for pair in pairs[0]) and not any(torch.equal(*pair) for pair in pairs[1])
 
 
-def test_a_comparison_and_its_pictures():
-    """The comparison against pruning by hand; the pictures against the comparison."""
-    base = example.tiny_mixtral(width=16, hidden=8)
-    tuned = example.taught(base, "a + b", steps=5)
-    data = example.compare(base, tuned, "a + b", kept=(4,), steps=3)
-    assert float(data["whole"]) == example.accuracy(tuned, "a + b")
-    draws = [prune_experts(tuned, criterion="random", share=0.5, seed=seed).model for seed in range(4)]
-    by_hand = sum(example.accuracy(model, "a + b") for model in draws) / 4
-    assert float(data["accuracy"].sel(criterion="random", kept=4)) == pytest.approx(by_hand)
-    pruned = prune_experts(tuned, base, share=0.5)
-    mended = example.accuracy(example.taught(pruned.model, "a + b", steps=3, learning_rate=1e-3, seed=1), "a + b")
-    assert float(data["tuned"].sel(criterion="router-norm-change")) == mended
+@pytest.mark.parametrize("way", repair.WAYS)
+def test_what_is_recorded_is_what_pruning_and_teaching_by_hand_give(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repair, "LESSONS", 20)
+    criterion, seed = "importance-score", 1
+    records = list(repair.prune_and_repair("a + b", 3, criterion, way, steps=5, seed=seed, record_every=2))
+    assert [one.step for one in records] == [0, 2, 4, 5] and records[-1].finished.all()
+    base = example.taught(example.tiny_mixtral(seed=seed), *repair.KNOWN, steps=20, seed=seed)
+    tuned = example.taught(base, "a + b", steps=repair.TUNING, learning_rate=repair.RATE, seed=seed + 1)
+    batches = [{"input_ids": example.questions("a + b")[0]}]
+    pruned = prune_experts(tuned, base, criterion, 5 / 8, way, batches=batches)
+    mended = example.taught(pruned.model, "a + b", steps=5, learning_rate=repair.RATE, seed=seed + 1)
+    rules = ("a + b", *repair.KNOWN[1:])
+    for record, model in ((records[0], pruned.model), (records[-1], mended)):
+        right, *others = (example.accuracy(model, rule) for rule in rules)
+        assert record["accuracy"].item() == right and record["others"].item() == pytest.approx(sum(others) / 3)
+    first, costs = records[0], pruned.costs.to_dataframe()
+    assert first["whole"].item() == example.accuracy(tuned, "a + b")
+    for layer, (name, kept) in enumerate(pruned.kept.items()):
+        assert first["stays"][0, layer].nonzero()[0].tolist() == list(kept)
+        assert first["scores"][0, layer].tolist() == pytest.approx(pruned.scores[name].tolist())
+    assert first["operations"].item() == costs.loc[way, "operations"] / costs.loc["whole", "operations"]
+    draws = [prune_experts(tuned, None, "random", 5 / 8, way, seed=seed + draw).model for draw in range(4)]
+    assert first["by_chance"][0].tolist() == [example.accuracy(model, "a + b") for model in draws]
+    assert first["by_criterion"][0, example.CRITERIA.index(criterion)] == first["accuracy"].item()
 
-    left, right = Figure().subplots(1, 2)
-    (layer, kept), *_ = pruned.kept.items()
-    plots.scores(pruned.scores[layer], kept, left)
-    assert [bar.get_height() for bar in left.patches] == pytest.approx(pruned.scores[layer].tolist())
-    assert [expert for expert, bar in enumerate(left.patches) if not bar.get_hatch()] == list(kept)
-    plots.comparison(data, right)
-    for criterion, line in zip(data["criterion"].values, right.lines[::2], strict=True):
-        assert line.get_ydata()[1:].tolist() == data["accuracy"].sel(criterion=criterion).values.tolist()
-    assert len({(line.get_marker(), line.get_linestyle()) for line in right.lines[::2]}) == data.sizes["criterion"]
-    assert [text.get_text().strip() for text in right.texts] == [name_of(one) for one in example.CRITERIA]
+
+def test_a_trial_is_the_same_alone_and_among_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repair, "LESSONS", 5)
+    both, alone = ([*repair.prune_and_repair(steps=3, trials=trials)][-1] for trials in (2, 1))
+    for name, values in alone.values.items():
+        assert values[0].tolist() == both[name][0].tolist() and both[name].shape[0] == 2
+    assert both["scores"][0].tolist() != both["scores"][1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"kept": 8}, r"kept must be from 2, which a token needs, to 7: got kept=8"),
+        ({"task": "a * b"}, r"task must be one of a \+ b, .*: got task='a \* b'"),
+        ({"criterion": "age"}, r"criterion must be one of router-norm-change, .*: got criterion='age'"),
+        ({"way": "loud"}, r"way must be one of rerouted, silent: got way='loud'"),
+        ({"steps": -1}, r"steps must be at least 0: got steps=-1"),
+        ({"trials": 0}, r"trials must be at least 1: got trials=0"),
+        ({"device": "gpu"}, r"device must be 'auto', 'cpu'"),
+    ],
+)
+def test_what_cannot_be_repaired_is_refused_at_once(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        repair.prune_and_repair(**values)

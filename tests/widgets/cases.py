@@ -15,6 +15,7 @@ import xarray as xr
 import moe_lab_widgets
 from moe_lab.recovery.gridlock.training import MEASURES
 from moe_lab.registry import LABS
+from moe_lab_hub import repair
 from moe_lab_widgets import Lab
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.engine.declaration import Declaration
@@ -626,6 +627,46 @@ PATCH_MAP = Case(
     pins=4,
 )
 
+# ---- model pruning ----
+
+
+def _model_data(data: xr.Dataset, lab: Lab) -> None:
+    np.testing.assert_allclose(data["accuracy"].isel(step=-1), lab.record["accuracy"])
+    assert data.attrs["call"] == lab.record.of().origin["call"]
+
+
+def _model_numbers(variables: dict[str, Any], lab: Lab) -> Iterator[tuple[Any, Any]]:
+    last = variables["data"].isel(step=-1)
+    yield from ((last[measure], lab.record[measure]) for measure in lab.record.of().values)
+
+
+MODEL_MOVES = {
+    "kept": Move(5, "kept=5"), "criterion": Move("random", "criterion='random'"), "way": Move("silent", "way='silent'"),
+    "steps": Move(10, "steps=10"), "task": Move("a + b", "task='a + b'"), "trials": Move(2, "trials=2"),
+    "seed": Move(4, "seed=4"),
+}  # fmt: skip
+MODEL_PRUNING = Case(
+    name="ModelPruningLab",
+    small={"steps": 8},
+    shorter=((repair, "LESSONS", 10), (repair, "TUNING", 10)),
+    moved_from={},
+    moves=MODEL_MOVES,
+    views={},
+    greyed=(({}, frozenset()),),
+    refused_from={},
+    refused=(({"kept": 8}, "kept must be from 2, which a token needs, to 7: got kept=8"),),
+    unheld=(
+        ({"experts": 4}, "ModelPruningLab has no parameter 'experts'"),
+        ({"way": "loud"}, "way must be one of 'rerouted', 'silent': got way='loud'"),
+    ),
+    room={},
+    codes=({}, {"way": "silent", "criterion": "importance-score", "seed": 2}),
+    compared=_model_numbers,
+    check_data=_model_data,
+    diverges=("The loss became infinite in trials 1, 3: try a smaller learning rate.",),
+    drag=("kept", (3, 4, 5)),
+)
+
 # ---- balance ----
 
 
@@ -748,7 +789,7 @@ CASES = {
     case.name: case
     for case in (
         *(ROUTER, PHASE, SPECIALIZATION, PRUNING, GRIDLOCK, STUCK, LANDSCAPE, PATCH_MAP),
-        *(BALANCE, ROUTING_CHOICES),
+        *(MODEL_PRUNING, BALANCE, ROUTING_CHOICES),
     )
 }
 assert set(CASES) == {lab.name for lab in LABS}
