@@ -273,7 +273,8 @@ for name, part in exercises.TINY.items():
 #
 # Fill in a function and run its cell. The check calls *your* function and says what it found. All arguments are NumPy
 # arrays, and `count` is $l$ (or the number of experts a patch picks). Ties go to the lowest index. The rows
-# are those that choose: the patches in `token_choice`, the samples in `switch`.
+# are those that choose: the patches in `token_choice`, the samples in `switch`. A function that passes can route in the
+# table above: `RoutingTable(powers, top_l)`, or with several.
 
 
 # %%

@@ -14,6 +14,9 @@ from moe_lab.exercises.verdict import Verdict, judge, show
 # exp(score) of the worked example of notebook 01: one row a patch, one column an expert.
 TABLE = np.array([[6.0, 1, 5], [3, 4, 3], [2, 4, 2], [1, 2, 1]])
 
+LIVE = "To try it live: RoutingTable(powers, {})."
+"""Said of a function that may route in the notebook's table, whose scores are `powers` there."""
+
 
 def check_top_l(top_l: object) -> Verdict:
     """Checks `top_l(scores, count) -> (n,) bool`: True at the l largest scores; ties go to the lowest index."""
@@ -24,7 +27,7 @@ def check_top_l(top_l: object) -> Verdict:
         ([-3.0, -1.0, -2.0, -5.0], 3),
         (list(np.random.default_rng(1).normal(size=9)), 4),
     ]
-    praise = "Ties are broken by the lowest index, so every machine routes alike and gradients agree."
+    praise = f"Ties are broken by the lowest index, so every machine routes alike. {LIVE.format('top_l')}"
     formula = "kept_j = 1 where fewer than l scores are above score_j, or equal to it at a lower index"
     return judge("top_l", top_l, [_top_case(np.array(scores), count) for scores, count in rows], praise, formula)
 
@@ -105,7 +108,7 @@ def check_token_choice(token_choice: object) -> Verdict:
     table = np.log(TABLE)
     noise = np.random.default_rng(3).normal(size=(5, 4))
     cases = [_token_case(table, 2), _token_case(table, 1), _token_case(noise, 2), _token_case(noise, 3)]
-    praise = "No patch is dropped, but nothing keeps one expert from getting all of them."
+    praise = f"No patch is dropped, but one expert may get all of them. {LIVE.format('token_choice')}"
     formula = "mask[j, s] = 1 where expert s is among the `count` largest scores of patch j"
     return judge("token_choice", token_choice, cases, praise, formula)
 
@@ -151,7 +154,7 @@ def check_switch(switch: object) -> Verdict:
         _switch_case(table, push),
         _switch_case(generator.normal(size=(6, 4)), generator.normal(size=(6, 4))),
     ]
-    praise = "Noise moves samples between experts early on; the gate stays the softmax of the scores themselves."
+    praise = f"Noise moves samples; the gate stays the softmax of the scores themselves. {LIVE.format('switch')}"
     formula = "m* = argmax (h_m + r_m); its gate is exp(h_m*) / sum over m of exp(h_m), the others are 0"
     return judge("switch", switch, cases, praise, formula)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from moe_lab.exercises.routing import TABLE
 from moe_lab_widgets import RoutingTable
 from moe_lab_widgets.by_hand.fates import as_html, in_words
 from tests.helpers.living import living_widgets
+from tests.solutions import routing
 
 
 def by_loops(powers: np.ndarray, kept: int, picked: int) -> list[np.ndarray]:
@@ -94,3 +97,44 @@ def test_it_keeps_a_picture_and_frees_its_widgets() -> None:
 def test_what_is_no_table_is_refused(powers: object, rule: str) -> None:
     with pytest.raises(ValueError, match=rule):
         RoutingTable(powers)  # type: ignore[arg-type]
+
+
+def test_functions_of_a_learner_route_in_place_of_the_library_and_a_menu_goes_back() -> None:
+    solved = routing.top_l, routing.token_choice, routing.switch
+    table, library = RoutingTable(TABLE.T, *solved), RoutingTable(TABLE.T)
+    for turn in range(4):
+        for one in (table, library):
+            for row, numbers in zip(one.entries, np.random.default_rng(turn).integers(1, 10, (3, 4)), strict=True):
+                for cell, number in zip(row, numbers, strict=True):
+                    cell.value = int(number)
+            one.kept.value, one.picked.value, one.noise.value = 1 + turn % 3, 1 + turn % 2, 0.5 * turn
+        for mine, theirs in zip(table.fates, library.fates, strict=True):
+            np.testing.assert_allclose(mine.gates, theirs.gates, atol=1e-12)
+            assert mine.name.startswith(f"{theirs.name}, by your ")
+    assert "by your top_l" in table.tables[0].value
+    assert table.routed_by is not None and library.routed_by is None
+    table.routed_by.value = "the library"
+    assert [fate.name for fate in table.fates] == [fate.name for fate in library.fates]
+
+
+def test_what_a_function_of_a_learner_gets_wrong_is_said() -> None:
+    def top_l(scores: np.ndarray, count: int) -> np.ndarray:
+        if count > 2:
+            raise ZeroDivisionError("no idea")
+        return routing.top_l(scores, count)
+
+    table = RoutingTable(TABLE.T, top_l)
+    shown = table.tables[0].value
+    table.kept.value = 3
+    assert "top_l must run before it can be tried: ZeroDivisionError: no idea" in html.unescape(table.words.value)
+    assert table.tables[0].value == shown
+    table.kept.value = 1
+    assert table.sentence in table.words.value
+
+    def unsolved(*given: object) -> None:
+        return None
+
+    for name, rule in (("top_l", "top_l must"), ("switch", "switch must"), ("gate", "called as their exercises are")):
+        unsolved.__name__ = name
+        with pytest.raises(ValueError, match=rule):
+            RoutingTable(TABLE.T, unsolved)

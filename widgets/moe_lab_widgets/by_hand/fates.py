@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
+from moe_lab.core.config import require
+from moe_lab.core.errors import InputError
+from moe_lab.core.sentences import brief
 from moe_lab.course.routing_table import route
 from moe_lab.drawing import theme
 
@@ -30,7 +34,14 @@ class Fate(NamedTuple):
     gates: NDArray[np.float64]
 
 
-def fates(powers: NDArray[np.float64], patches: int, experts: int, noise: float, seed: int) -> tuple[Fate, ...]:
+def fates(
+    powers: NDArray[np.float64],
+    patches: int,
+    experts: int,
+    noise: float,
+    seed: int,
+    own: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+) -> tuple[Fate, ...]:
     """Routes by expert choice, token choice and switch.
 
     Args:
@@ -39,17 +50,64 @@ def fates(powers: NDArray[np.float64], patches: int, experts: int, noise: float,
       experts: that each patch picks.
       noise: the noise of switch routing is uniform between 0 and this.
       seed: of the noise.
+      own: a learner's functions, of OWN, that route in place of the library's.
+
+    Raises:
+      ValueError: one of these has raised an error, or does not return what its exercise asks for.
     """
     import pandas as pd  # Labs are imported before their first picture
 
     scores = pd.DataFrame(np.log(powers))
     drawn = noise * np.random.default_rng(seed).random(scores.shape)
-    routed = {
-        f"expert choice, l = {patches}": route(scores, "expert-choice", l=patches),
-        f"token choice, {experts} of {len(powers)} experts": route(scores, "token-choice", top=experts),
-        "switch" + (f", noise {noise:g}" if noise else ""): route(scores, "switch", noise=drawn),
+    names = (
+        f"expert choice, l = {patches}",
+        f"token choice, {experts} of {len(powers)} experts",
+        "switch" + (f", noise {noise:g}" if noise else ""),
+    )
+    by_library = (
+        lambda: route(scores, "expert-choice", l=patches).to_numpy(),
+        lambda: route(scores, "token-choice", top=experts).to_numpy(),
+        lambda: route(scores, "switch", noise=drawn).to_numpy(),
+    )
+    rows = np.log(powers)
+    by_learner = {
+        "top_l": lambda ask: _softmax_over(np.array([ask(row, patches) for row in rows]), rows),
+        "token_choice": lambda ask: np.asarray(ask(rows.T, experts), dtype=float).T,
+        "switch": lambda ask: np.asarray(ask(rows.T, drawn.T), dtype=float).T,
     }
-    return tuple(Fate(name, gates.to_numpy()) for name, gates in routed.items())
+    routed = []
+    for name, library, mine in zip(names, by_library, OWN, strict=True):
+        if mine in own:
+            routed.append(Fate(f"{name}, by your {mine}", _asked(own[mine], mine, by_learner[mine], rows.shape)))
+        else:
+            routed.append(Fate(name, library()))
+    return tuple(routed)
+
+
+OWN = ("top_l", "token_choice", "switch")
+"""The exercises of notebook 01 whose functions route: one for each kind."""
+
+
+def _asked(
+    function: Callable[..., Any], name: str, route: Callable[..., NDArray[np.float64]], shape: tuple[int, ...]
+) -> NDArray[np.float64]:
+    """Returns the gates (experts, patches) that a learner's function gives."""
+    try:
+        gates = route(lambda *given: function(*(np.array(one) for one in given)))
+    except Exception as error:  # whatever it may be: the function is a learner's
+        raise InputError(
+            f"{name} must run before it can be tried: {type(error).__name__}: {brief(str(error))}"
+        ) from error
+    fits = gates.shape == shape and bool(np.isfinite(gates).all())
+    require(fits, f"{name} must return what its exercise asks for; run its check first", shape=gates.shape)
+    return gates
+
+
+def _softmax_over(kept: NDArray[Any], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Computes each expert's softmax over the patches that it keeps."""
+    require(kept.shape == scores.shape, "top_l must return True or False for each patch", returned=kept.tolist())
+    powers = np.where(kept.astype(bool), np.exp(scores), 0.0)
+    return powers / np.maximum(powers.sum(1, keepdims=True), 1e-300)
 
 
 def as_html(fate: Fate) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -12,10 +13,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from numpy.typing import ArrayLike, NDArray
 
 from moe_lab.core.config import require
+from moe_lab.core.errors import InputError
 from moe_lab.core.sentences import brief
 from moe_lab.drawing import theme
 from moe_lab.drawing.routing_plots import gate_table
-from moe_lab_widgets.by_hand.fates import Fate, as_html, badge, fates, in_words
+from moe_lab_widgets.by_hand.fates import OWN, Fate, as_html, badge, fates, in_words
 from moe_lab_widgets.drawing.picture import drawing_lock, encode
 from moe_lab_widgets.engine.callbacks import alone, heard_at_once
 from moe_lab_widgets.engine.controls import STYLE, box, close_all, filled, no_null
@@ -26,6 +28,8 @@ from moe_lab_widgets.frames.screen import TEXT, Tended
 from moe_lab_widgets.playground.texts import BOTH
 
 MOST_EXPERTS, MOST_PATCHES, HIGHEST = 4, 6, 9
+LIBRARY, MINE = "the library", "my function"
+"""Whose functions route."""
 
 
 class RoutingTable(w.VBox):
@@ -33,16 +37,18 @@ class RoutingTable(w.VBox):
 
     Args:
       powers: exp(score), (experts, patches): two to four experts, two to six patches, whole numbers from 1 to 9.
+      mine: functions of yours that solve the exercises of notebook 01 (`top_l`, `token_choice`, `switch`): a menu then
+        lets them route in place of the library.
 
     Raises:
-      ValueError: powers is no such table.
+      ValueError: powers is no such table, or mine are no such functions.
     """
 
     title = "Routing by hand"
     page: Tended | None = None
     """Looks after the controls in the page; None until the table is made."""
 
-    def __init__(self, powers: ArrayLike) -> None:
+    def __init__(self, powers: ArrayLike, *mine: Callable[..., Any]) -> None:
         table = np.asarray(powers, dtype=float)
         require(table.ndim == 2, "powers must have the axes (experts, patches)", shape=table.shape)
         experts, patches = table.shape
@@ -51,6 +57,10 @@ class RoutingTable(w.VBox):
         whole = np.isfinite(table).all() and (table == table.round()).all() and (table >= 1).all()
         rule = f"powers must be whole numbers from 1 to {HIGHEST}"
         require(bool(whole and (table <= HIGHEST).all()), rule, powers=table.tolist())
+        self.mine = {getattr(one, "__name__", brief(repr(one))): one for one in mine}
+        rule = f"functions of your own must be called as their exercises are: {', '.join(OWN)}"
+        require(set(self.mine) <= set(OWN) and all(map(callable, mine)), rule, names=list(self.mine))
+        fates(table, 2, 1, 0.0, 0, self.mine)  # says at once what is wrong with them
         super().__init__()
         self._start = table
         self._make_widgets(experts, patches)
@@ -80,7 +90,8 @@ class RoutingTable(w.VBox):
     @property
     def fates(self) -> tuple[Fate, ...]:
         """Expert choice, token choice and switch with the present settings."""
-        return fates(self.powers, self.kept.value, self.picked.value, self.noise.value, self.seed.value)
+        own = self.mine if self.routed_by is not None and self.routed_by.value == MINE else {}
+        return fates(self.powers, self.kept.value, self.picked.value, self.noise.value, self.seed.value, own)
 
     @property
     def sentence(self) -> str:
@@ -135,6 +146,11 @@ class RoutingTable(w.VBox):
         self.seed = w.BoundedIntText(0, min=0, max=10**6, description="seed of the noise", layout=wide)
         explain(self.seed, "Where chance begins: another seed is another noise")
         settings = [self.kept, self.picked, self.noise, self.seed]
+        self.routed_by = None
+        if self.mine:
+            self.routed_by = w.Dropdown(options=(MINE, LIBRARY), description="routed by", layout=wide)
+            explain(self.routed_by, "Whose functions route: those that you gave, or the library's")
+            settings.append(self.routed_by)
         for one in settings:
             one.add_class("moe-lab-knob")
         for one in (*settings, *(cell for row in self.entries for cell in row)):
@@ -181,7 +197,11 @@ class RoutingTable(w.VBox):
 
     @alone
     def _update(self) -> None:
-        routed = self.fates
+        try:
+            routed = self.fates
+        except InputError as error:
+            self._say(f"{error}.")
+            return
         for shown, fate in zip(self.tables, routed, strict=True):
             shown.value = as_html(fate)
         self._say(in_words(routed))
