@@ -316,6 +316,16 @@ NOTEBOOKS = (
         exercises="pruning",
         explains=("moe_lab.pruning.theory", "moe_lab.pruning.theory_run", "moe_lab.pruning.theory_conditions"),
     ),
+    Notebook(
+        stem="14_recovery_further",
+        title="Recovery, further",
+        minutes=30,
+        after=("06",),
+        will="hold a paper's figures and formulas against runs, and find why some do not replicate",
+        theme="recovery",
+        exercises="recovery",
+        explains=("moe_lab.recovery.printed",),
+    ),
 )
 """The notebooks in their order."""
 

@@ -27,7 +27,7 @@ from moe_lab_widgets.engine.device import offered
 from moe_lab_widgets.labs import patch_map as of
 from moe_lab_widgets.labs.patch_map_stories import STORIES
 from tests.widgets.cases import PATCH_MAP
-from tests.widgets.labs import Make, bare, done, fixtures, words_of
+from tests.widgets.labs import Make, bare, done, fixtures, move, shown, words_of
 
 make, ended = fixtures(PATCH_MAP)
 DEFAULTS = {knob.name: knob.default for knob in of.KNOBS} | {"seed": 0}
@@ -149,7 +149,8 @@ def test_the_frame_is_around_the_object_and_patches_lie_on_the_image(make: Make,
     """In device pixels: a frame of hairlines around the 2x2 patches whose centers are in the object."""
     lab = done(make())
     for number in (1, 4):
-        lab.controls.knobs["image"].value = number
+        move(lab, "image", number)
+        shown(lab)
         box = lab.record["example_boxes"][0][number - 1]
         inside = cells_in(torch.as_tensor(box.astype(int)), of.SIDE, CELLS).numpy()
         patches = sheet(lab, "the image").boxes_at(scale)
