@@ -58,7 +58,7 @@ import torch
 from moe_lab import exercises, final
 from moe_lab.recovery import MixtureTask, transforms
 from moe_lab.recovery.gridlock import Spectral, figures, plots, train
-from moe_lab_widgets import GridlockLab, MomentBench, StuckRateLab, predict
+from moe_lab_widgets import GridlockLab, MomentBench, StuckRateLab
 
 SEED = 0
 torch.set_num_threads(1)  # these models are small: more threads only wait for each other
