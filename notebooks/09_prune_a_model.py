@@ -156,9 +156,8 @@ prediction.seen(answered, f"Here it is {answered:.0f}; the mean of twenty models
 # %% [markdown]
 # ## The Lab
 #
-# The Lab does the same with every slider: it prunes this model, asks it again, and then fine-tunes what is left. It asks you
-# first whether the criterion is better than chance. (A new <kbd>seed</kbd> is another model, which is trained in three
-# seconds.)
+# The Lab does the same with every slider: it prunes this model, asks it again, and then fine-tunes what is left for 40 steps.
+# It asks you first how much comes back. (A new <kbd>seed</kbd> is another model, which is trained in three seconds.)
 
 # %% tags=["varies"]
 lab = ModelPruningLab(seed=SEED, ask=True)

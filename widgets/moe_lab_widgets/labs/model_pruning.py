@@ -59,7 +59,7 @@ KNOBS = (
             effect="Rerouted tokens choose again among the experts left; a silent expert answers 0."),
     LabKnob(name="steps", main=True, meaning="steps of repair", default=40, low=1,
             slider=(5, 60, 5), effect="What is left is fine-tuned for longer."),
-    LabKnob(name="task", main=True, meaning="fine-tuned to", default=NEW, choices=tuple(TASKS), words=TASKS,
+    LabKnob(name="task", meaning="fine-tuned to", default=NEW, choices=tuple(TASKS), words=TASKS,
             effect="A rule of arithmetic that the base model has never seen, or one that it knew."),
     LabKnob(name="trials", meaning="trials", default=1, low=1, slider=(1, 3, 1), effect=MORE_TRIALS),
 )  # fmt: skip

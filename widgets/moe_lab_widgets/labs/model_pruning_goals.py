@@ -9,7 +9,7 @@ from moe_lab.drawing.marks import middle
 from moe_lab.drawing.words import Words, say
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.drawing.mark_words import median_of
-from moe_lab_widgets.engine.goal import Goal, Sketch, Why, comparison
+from moe_lab_widgets.engine.goal import Goal, Question, Sketch, Why
 
 BY_NORM, BY_IMPORTANCE = 0, 2
 """The places of two criteria among all."""
@@ -89,14 +89,29 @@ GOALS = (
     ),
 )
 
-QUESTION = comparison(
-    "Before it runs: right after pruning, what keeps more answers right?",
-    ("the chosen criterion", "chance", "both about as many (within 10 points)"),
-    right_after,
-    apart=0.1,
-    found=("the criterion keeps more", "chance keeps more", "both keep about as many"),
-    numbers=": {:.0%} right, at random {:.0%}",
-    sketch=Sketch(
+NEAR, SOME = 0.05, 0.3
+"""How near to the model before pruning is called as good; the share of what was lost that is called some of it."""
+
+
+def come_back(now: MarkRecord) -> Tensor:
+    """Returns which answer is right: 0 all of what was lost has come back, 1 some of it, 2 hardly any."""
+    whole, lowest, end = median_of(now, "whole"), right_after(now)[0], median_of(now, "accuracy")
+    some = torch.where(end - lowest >= SOME * (whole - lowest), 1.0, 2.0)
+    answer = torch.where(end >= whole - NEAR, 0.0, some)
+    return torch.where(end.isfinite(), answer, torch.nan)
+
+
+def seen(now: MarkRecord) -> Words:
+    words = "{:.0%} are right at the end, {:.0%} right after pruning and {:.0%} before it"
+    return say(words, median_of(now, "accuracy"), right_after(now)[0], median_of(now, "whole"))
+
+
+QUESTION = Question(
+    "Before it runs: how much of what was lost will the repair bring back?",
+    ("all of it", "some of it", "hardly any"),
+    come_back,
+    seen,
+    Sketch(
         0,
         ("the rule of fine-tuning", "the other rules"),
         ("model", "other"),
