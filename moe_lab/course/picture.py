@@ -16,7 +16,7 @@ from moe_lab.drawing.style import in_fixed_style
 from moe_lab.registry import NOTEBOOKS, THEMES, Notebook
 
 # Pixels.
-_HIGH, _ROW = 42, 54
+_HIGH, _ROW = 40, 50
 """The height of a box, and the distance of rows."""
 _GAP, _LANE, _PORT = 60, 14, 9
 """Between columns; between arrows that come down side by side; between the points at which arrows enter a box."""
