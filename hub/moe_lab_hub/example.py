@@ -84,11 +84,17 @@ def taught(model: nn.Module, *rules: str, steps: int, learning_rate: float = 3e-
 
 
 def teaching(
-    model: nn.Module, *rules: str, steps: int, every: int, learning_rate: float = 3e-3, seed: int = 0
+    model: nn.Module,
+    *rules: str,
+    steps: int,
+    every: int,
+    learning_rate: float = 3e-3,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
 ) -> Iterator[tuple[int, nn.Module]]:
     """Teaches a copy of a model as `taught` does, and yields the step and the model: 0, every so many, and the last."""
-    model = copy.deepcopy(model).train()
-    asked, answers = (part.to(next(model.parameters()).device) for part in questions(*rules))
+    model = copy.deepcopy(model).to(device).train()
+    asked, answers = (part.to(device) for part in questions(*rules))
 
     def loss(step: int) -> Tensor:
         drawn = torch.as_tensor(stream(seed, step, "hub/example").integers(len(asked), size=_BATCH))

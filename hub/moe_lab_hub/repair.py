@@ -7,7 +7,6 @@ Shapes: T trials, L layers, E experts.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -136,12 +135,7 @@ def _repaired(
         constants[name] = constants[name][:, own]
     lessons = [
         example.teaching(
-            copy.deepcopy(one.pruned[own].model).to(device),
-            task,
-            steps=steps,
-            every=every,
-            learning_rate=RATE,
-            seed=seed + 1,
+            one.pruned[own].model, task, steps=steps, every=every, learning_rate=RATE, seed=seed + 1, device=device
         )
         for one, seed in zip(choices, seeds, strict=True)
     ]

@@ -7,13 +7,15 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from matplotlib.colors import to_hex
 from numpy.typing import NDArray
 
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
+from moe_lab.core.routing import softmax_among
 from moe_lab.core.sentences import brief
-from moe_lab.course.routing_table import route
+from moe_lab.course.routing_table import Rule, route
 from moe_lab.drawing import theme
 
 _TABLE = f"border-collapse: separate; border-spacing: 2px; color: {theme.INK}; font: 13px/1.3 sans-serif; margin: 0;"
@@ -57,30 +59,35 @@ def fates(
     """
     import pandas as pd  # Labs are imported before their first picture
 
-    scores = pd.DataFrame(np.log(powers))
-    drawn = noise * np.random.default_rng(seed).random(scores.shape)
-    names = (
-        f"expert choice, l = {patches}",
-        f"token choice, {experts} of {len(powers)} experts",
-        "switch" + (f", noise {noise:g}" if noise else ""),
-    )
-    by_library = (
-        lambda: route(scores, "expert-choice", l=patches).to_numpy(),
-        lambda: route(scores, "token-choice", top=experts).to_numpy(),
-        lambda: route(scores, "switch", noise=drawn).to_numpy(),
-    )
     rows = np.log(powers)
-    by_learner = {
-        "top_l": lambda ask: _softmax_over(np.array([ask(row, patches) for row in rows]), rows),
-        "token_choice": lambda ask: np.asarray(ask(rows.T, experts), dtype=float).T,
-        "switch": lambda ask: np.asarray(ask(rows.T, drawn.T), dtype=float).T,
-    }
+    scores, drawn = pd.DataFrame(rows), noise * np.random.default_rng(seed).random(rows.shape)
+
+    def keeping(ask: Callable[..., Any]) -> NDArray[np.float64]:
+        kept = torch.from_numpy(np.array([ask(row, patches) for row in rows]).astype(bool))
+        return softmax_among(torch.from_numpy(rows), kept).numpy()
+
+    def library(kind: Rule, **settings: Any) -> NDArray[np.float64]:
+        return route(scores, kind, **settings).to_numpy()
+
+    kinds: tuple[tuple[str, Callable[[], NDArray[np.float64]], Callable[..., Any]], ...] = (
+        (f"expert choice, l = {patches}", lambda: library("expert-choice", l=patches), keeping),
+        (
+            f"token choice, {experts} of {len(powers)} experts",
+            lambda: library("token-choice", top=experts),
+            lambda ask: ask(rows.T, experts).T,
+        ),
+        (
+            "switch" + (f", noise {noise:g}" if noise else ""),
+            lambda: library("switch", noise=drawn),
+            lambda ask: ask(rows.T, drawn.T).T,
+        ),
+    )
     routed = []
-    for name, library, mine in zip(names, by_library, OWN, strict=True):
+    for mine, (name, by_library, by_learner) in zip(OWN, kinds, strict=True):
         if mine in own:
-            routed.append(Fate(f"{name}, by your {mine}", _asked(own[mine], mine, by_learner[mine], rows.shape)))
+            routed.append(Fate(f"{name}, by your {mine}", _asked(own[mine], mine, by_learner, rows.shape)))
         else:
-            routed.append(Fate(name, library()))
+            routed.append(Fate(name, by_library()))
     return tuple(routed)
 
 
@@ -93,21 +100,13 @@ def _asked(
 ) -> NDArray[np.float64]:
     """Returns the gates (experts, patches) that a learner's function gives."""
     try:
-        gates = route(lambda *given: function(*(np.array(one) for one in given)))
+        gates = route(lambda *given: np.array(function(*(np.array(one) for one in given)), dtype=float))
     except Exception as error:  # whatever it may be: the function is a learner's
-        raise InputError(
-            f"{name} must run before it can be tried: {type(error).__name__}: {brief(str(error))}"
-        ) from error
+        said = f"{type(error).__name__}: {brief(str(error))}"
+        raise InputError(f"{name} must run before it can be tried: {said}") from error
     fits = gates.shape == shape and bool(np.isfinite(gates).all())
     require(fits, f"{name} must return what its exercise asks for; run its check first", shape=gates.shape)
     return gates
-
-
-def _softmax_over(kept: NDArray[Any], scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Computes each expert's softmax over the patches that it keeps."""
-    require(kept.shape == scores.shape, "top_l must return True or False for each patch", returned=kept.tolist())
-    powers = np.where(kept.astype(bool), np.exp(scores), 0.0)
-    return powers / np.maximum(powers.sum(1, keepdims=True), 1e-300)
 
 
 def as_html(fate: Fate) -> str:

@@ -14,16 +14,16 @@ from moe_lab.drawing import theme
 from moe_lab.drawing.image_marks import ImageAxes, PatchedImage
 from moe_lab.drawing.marks import Mark
 from moe_lab.drawing.words import written
-from moe_lab_widgets.drawing.ink import glyph
-from moe_lab_widgets.drawing.on_axes import box_of, line, pixels, write
+from moe_lab_widgets.drawing.on_axes import box_of, head, pixels, write
 from moe_lab_widgets.drawing.sheet import Sheet
+from moe_lab_widgets.drawing.tiles import inked
 
 GREYS = 12
 """Shades of an image: a page is sent each new pixel."""
 COVERED = 0.72
 """How much of a patch that no expert keeps is covered."""
 FRAME = theme.CLASSES[0]
-HEAD, LARGEST = 0.46, 17.0
+HEAD, LARGEST = 0.644, 17.0
 """The size of a head: its part of the room that it has, and points at most."""
 
 
@@ -78,21 +78,14 @@ def _heads(ax: Axes, kept: NDArray[np.bool_], patch: float, edge: float) -> None
       edge: and in pixels.
     """
     across = int(np.ceil(len(kept) ** 0.5))
-    size = min(HEAD * edge / across * 72 / theme.BASE_DPI * 1.4, LARGEST)
-    common: dict[str, Any] = {"linestyle": "none", "clip_on": False}
+    size = min(HEAD * edge / across * 72 / theme.BASE_DPI, LARGEST)
     patches = round(kept.shape[1] ** 0.5)
     for expert, own in enumerate(kept):
-        if not own.any():
-            continue
-        rows, columns = np.divmod(np.flatnonzero(own), patches)
-        x = patch * (columns + (expert % across + 0.5) / across)
-        y = patch * (rows + (expert // across + 0.5) / across)
-        style = theme.expert(expert)
-        common["label"] = f"expert {expert + 1}"
-        looks = {"color": style.colour, "markeredgecolor": "white", "markeredgewidth": 1, "zorder": 6}
-        line(ax, x, y, marker=style.marker, markersize=size, **looks, **common)
-        looks = {"color": style.on, "markeredgewidth": 0, "zorder": 7}
-        line(ax, x, y, marker=glyph(str(expert + 1)), markersize=0.55 * size, **looks, **common)
+        if own.any():
+            rows, columns = np.divmod(np.flatnonzero(own), patches)
+            x = patch * (columns + (expert % across + 0.5) / across)
+            y = patch * (rows + (expert // across + 0.5) / across)
+            head(ax, expert, x, y, size, edge=1, label=f"expert {expert + 1}")
 
 
 @lru_cache(maxsize=64)
@@ -104,8 +97,7 @@ def _painted(shades: bytes, lit: bytes, wide: int, high: int, scale: float) -> N
     ink = ink * np.where(clear, 1.0, 1 - COVERED).repeat(side // patches, 0).repeat(side // patches, 1)
     rows, columns = np.arange(high) * side // high, np.arange(wide) * side // wide
     shown = ink[rows][:, columns, None]
-    colours = theme.rgba(theme.PAPER)[:3] * (1 - shown) + theme.rgba(theme.INK)[:3] * shown
-    painted = np.concatenate([colours.round(), np.full_like(shown, 255)], axis=-1).astype(np.uint8)
+    painted = inked(shown)
     hairline, rule = max(round(scale), 1), theme.rgba(theme.RULE)
     for place in range(patches + 1):
         down, along = (min(place * size // patches, size - hairline) for size in (high, wide))

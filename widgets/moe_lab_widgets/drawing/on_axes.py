@@ -123,13 +123,17 @@ def heads(
       label: what a pointer shows, with {} for the number.
     """
     moved = ax.transData + ScaledTranslation(right / theme.BASE_DPI, -down / theme.BASE_DPI, ax.figure.dpi_scale_trans)
-    common: dict[str, Any] = {"linestyle": "none", "transform": moved, "clip_on": False}
     for number, (across, up) in enumerate(zip(*map(np.atleast_1d, np.broadcast_arrays(x, y)), strict=True)):
-        style, common["label"] = theme.expert(number), label.format(number + 1)
-        looks: dict[str, Any] = {"color": style.colour, "markeredgecolor": "white", "markeredgewidth": edge}
-        line(ax, across, up, marker=style.marker, markersize=size, zorder=6, **looks, **common)
-        looks = {"color": style.on, "markeredgewidth": 0}
-        line(ax, across, up, marker=glyph(str(number + 1)), markersize=0.55 * size, zorder=7, **looks, **common)
+        head(ax, number, across, up, size, edge=edge, label=label.format(number + 1), transform=moved)
+
+
+def head(ax: Axes, expert: int, x: ArrayLike, y: ArrayLike, size: float, edge: float = 0, **common: Any) -> None:
+    """Puts the mark and the number of one expert, counted from 0, at one or several places in data."""
+    style, common = theme.expert(expert), {"linestyle": "none", "clip_on": False, **common}
+    looks: dict[str, Any] = {"color": style.colour, "markeredgecolor": "white", "markeredgewidth": edge}
+    line(ax, x, y, marker=style.marker, markersize=size, zorder=6, **looks, **common)
+    looks = {"color": style.on, "markeredgewidth": 0}
+    line(ax, x, y, marker=glyph(str(expert + 1)), markersize=0.55 * size, zorder=7, **looks, **common)
 
 
 # ---- a record ----

@@ -244,10 +244,13 @@ def _framed(faces: NDArray[np.uint8], colour: str) -> NDArray[np.uint8]:
 
 def ink_faces(ink: NDArray[np.float64], cell: int) -> NDArray[np.uint8]:
     """Returns images of ink (n, h, w), of 0 for paper to 1 for ink."""
-    ink = np.clip(enlarge(ink, cell), 0, 1)[..., None]
+    return inked(np.clip(enlarge(ink, cell), 0, 1)[..., None])
+
+
+def inked(ink: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """Paints ink (..., 1), of 0 for paper to 1 for ink, as opaque pixels (..., 4)."""
     colours = theme.rgba(theme.PAPER)[:3] * (1 - ink) + theme.rgba(theme.INK)[:3] * ink
-    opaque = np.full_like(ink, 255)
-    return np.concatenate([colours, opaque], axis=-1).round().astype(np.uint8)
+    return np.concatenate([colours, np.full_like(ink, 255)], axis=-1).round().astype(np.uint8)
 
 
 def pattern_faces(

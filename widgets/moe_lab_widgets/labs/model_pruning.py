@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from moe_lab.core.saliency import name_of
 from moe_lab.drawing import theme
 from moe_lab.drawing.marks import (
     Cells,
@@ -34,15 +35,6 @@ from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.model_pruning_goals import GOALS, QUESTION, right_after
 from moe_lab_widgets.labs.model_pruning_stories import STORIES
 
-NAMES = {
-    "router-norm-change": "change of the router's norm",
-    "router-magnitude": "router's norm",
-    "importance-score": "importance score",
-    "random": "chance",
-}
-"""What each criterion is called in words."""
-TICKS = ("Δ norm", "norm", "importance", "chance")
-"""And along the axis."""
 TASKS = {NEW: f"a new rule, {NEW}", KNOWN[0]: f"a known rule, {KNOWN[0]}"}
 LAYERS, SHOWN = 2, 0
 """Layers of the model, and the trial whose experts are drawn."""
@@ -52,8 +44,9 @@ LEAST = 0.06
 KNOBS = (
     LabKnob(name="kept", main=True, meaning="experts that stay of 8", default=4, low=1,
             slider=(2, EXPERTS - 1, 1), effect="Fewer experts need less memory and know less."),
-    LabKnob(name="criterion", main=True, meaning="kept are those with the largest", default=CRITERIA[0],
-            choices=CRITERIA, words=NAMES, effect="Another choice of the experts that stay."),
+    LabKnob(name="criterion", main=True, meaning="prune by", default=CRITERIA[0],
+            choices=CRITERIA, words={one: name_of(one) for one in CRITERIA},
+            effect="Another choice of the experts that stay."),
     LabKnob(name="way", main=True, meaning="tokens of pruned experts are", default=WAYS[0], choices=WAYS,
             words={"rerouted": "rerouted", "silent": "answered by 0 (silent)"},
             effect="Rerouted tokens choose again among the experts left; a silent expert answers 0."),
@@ -128,16 +121,16 @@ def experts(now: MarkRecord) -> Iterator[list[Mark]]:
 
 
 def expert_note(values: MarkValues) -> Words:
-    return say(f"{NAMES[values['criterion']]}, from the lowest\nto the highest; full bars stay (trial {SHOWN + 1})")
+    return say(f"{name_of(values['criterion'])}, from the lowest\nto the highest; full bars stay (trial {SHOWN + 1})")
 
 
 # ---- panel 3: what the choice is worth, and what it saves ----
 
 
 def choice_axes(values: MarkValues) -> Iterator[list[Mark]]:
-    places = tuple(range(len(CRITERIA)))
+    places, names = tuple(range(len(CRITERIA))), [name_of(one).replace(" ", "\n") for one in CRITERIA]
     yield [
-        Scales((-0.6, len(CRITERIA) - 0.4), (0, 1.02), places, (0, 0.25, 0.5, 0.75, 1), x_words=TICKS,
+        Scales((-0.6, len(CRITERIA) - 0.4), (0, 1.02), places, (0, 0.25, 0.5, 0.75, 1), x_words=names,
                y_reads="right answers", percent="y", bare="x"),
         Level(1 / NUMBERS),
     ]  # fmt: skip
@@ -153,7 +146,7 @@ def choices(now: MarkRecord) -> Iterator[list[Mark]]:
     for place, criterion in enumerate(CRITERIA):
         values = chance.flatten() if criterion == "random" else found[:, place]
         style = "model" if criterion == now.values["criterion"] else "other"
-        swarms.append(Swarm(place, values, torch.zeros_like(values) > 0, style, NAMES[criterion]))
+        swarms.append(Swarm(place, values, torch.zeros_like(values) > 0, style, name_of(criterion)))
     yield swarms
     saved = torch.stack([median_of(now, name) for name in ("bytes", "operations")])[:, None]
     yield [Cells(saved, saved, ("{:.0%}",))]
@@ -217,7 +210,7 @@ ModelPruningLab = lab(
         ),
         mark_panel(
             "Better than chance?", choices, choice_axes, CHOICE_NOTE, width=364, margins=(80, 16, 84, 24),
-            rows=(186, 60), gap=66, pin=lambda ax, pinned, now: None,
+            rows=(178, 60), gap=74, pin=lambda ax, pinned, now: None,
         ),
     ),
     caption=sentence(caption),
