@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -48,9 +49,12 @@ def points_of(axes: Mapping[str, Sequence[Any]]) -> list[Point]:
     return [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
 
 
-@dataclass
+@dataclass(eq=False)
 class Table:
     """A grid and its results so far, one row per grid point.
+
+    By name it holds them on the grid: the values of each axis, each value (axes..., trial, ...), "done" (axes...,
+    trial), which trials have ended, and "active" (axes...), the points that are computed now.
 
     Attributes:
       points: in the order of the rows; the last axis changes fastest.
@@ -99,6 +103,42 @@ class Table:
             self.values[name][indices] = value
         self.done[indices] = done
         self.changes += 1
+
+    def take(self, table: Table, first_trial: int) -> None:
+        """Takes over the values of a table of the same points, whose trials are some of this one's."""
+        for name, value in table.values.items():
+            self.values[name][:, first_trial : first_trial + table.trials] = value
+        self.done = np.asarray(self.ended.all(-1))
+        self.running = table.running
+        self.changes += 1
+
+    def copy(self) -> Self:
+        """Returns the table as it is now, for who keeps it while this one fills."""
+        new = copy(self)
+        new.values = {name: value.copy() for name, value in self.values.items()}
+        new.done, new.running = self.done.copy(), list(self.running)
+        return new
+
+    @property
+    def ended(self) -> np.ndarray:
+        """(points, trials) which trials have ended: all of the points that have been run, and those with a value."""
+        known = [np.isfinite(value).reshape(*value.shape[:2], -1).any(-1) for value in self.values.values()]
+        return np.logical_or.reduce([np.repeat(self.done[:, None], self.trials, axis=1), *known])
+
+    @property
+    def finished(self) -> bool:
+        """Whether all points have been run."""
+        return bool(self.done.all())
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name in self.grid:
+            return np.array(self.grid[name])
+        if name == "active":
+            return self.on_grid(np.array([point in self.running for point in self.points]))
+        return self.on_grid(self.ended if name == "done" else self.values[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*self.grid, *self.values, "done", "active"))
 
     def on_grid(self, values: np.ndarray) -> np.ndarray:
         """Returns a copy of `done` or of a value with the grid's axes in place of the points."""

@@ -17,11 +17,12 @@ import numpy as np
 
 from moe_lab.core import origins
 from moe_lab.core.arguments import checked
+from moe_lab.core.config import require
 from moe_lab.core.devices import device_label
-from moe_lab.core.grid import Point, points_of
+from moe_lab.core.grid import Point, Table, points_of
 from moe_lab.core.snapshots import Measure
 from moe_lab.core.store import Scratch
-from moe_lab.core.sweep import sweep
+from moe_lab.core.sweep import filling, sweep
 from moe_lab.patch_routing.batch import samples_of
 from moe_lab.patch_routing.data import PatchSamples, joined
 from moe_lab.patch_routing.digits import DigitTask
@@ -33,7 +34,6 @@ from moe_lab.patch_routing.training import train_batch
 if TYPE_CHECKING:
     import xarray
 
-AXES = ("patches_per_expert", "samples", "trial")
 MEANINGS = {"patches_per_expert": "l, patches each expert keeps", "samples": "N, training samples"}
 SUCCESS = 0.95  # test accuracy from which a training counts as a success; the paper does not define it
 MEASURES = {
@@ -100,9 +100,58 @@ def phase_map_stream(
     base = model if model is not None else SeparateMoE()
     sizes = tuple(patches_per_expert), tuple(samples)
     how = grid_of(base, chosen, *sizes, trials, seed, settings, one_process=jobs == 1)
-    how["attrs"] |= {"figure": "figure 5", "call": call_of(base, chosen, *sizes, trials, seed, settings)}
     runs = how.pop("runs")
     return sweep(**how, batch=batches_of(runs, jobs=jobs) if runs else 1, jobs=jobs, store=store)
+
+
+def phase_tables(
+    task: Task,
+    model: SeparateMoE | JointMoE,
+    patches_per_expert: Sequence[int],
+    samples: Sequence[int],
+    trials: int,
+    seed: int = 0,
+    *,
+    quick_look: int = 5,
+    **settings: Any,
+) -> Iterator[Table]:
+    """Yields the map of `phase_map(task=task, model=model, ...)` for a live picture, from empty to full, as Tables.
+
+    A few trials of every grid point train first, so that the whole map shows within seconds, then its columns are
+    completed one by one, small N first. Each Table is a copy of its own, and they are frequent enough for a consumer to
+    stop within a tenth of a second.
+
+    Args:
+      quick_look: trials of every grid point that train first.
+      settings: other parameters of `PatchRun`, such as device or test_samples.
+
+    Raises:
+      ValueError: a wrong value or combination, before anything runs.
+    """
+    require(quick_look >= 0, "quick_look must be at least 0", quick_look=quick_look)
+    how = grid_of(model, task, patches_per_expert, samples, trials, seed, settings) | {"batch": _columns}
+    del how["runs"]
+    empty = next(filling(**how))
+    return _in_two_passes(how, min(quick_look, trials), empty.copy())
+
+
+def _in_two_passes(how: dict[str, Any], quick_look: int, table: Table) -> Iterator[Table]:
+    """Fills the map twice: a few trials of every grid point, column by column, then the others."""
+    run = how.pop("run")
+    yield table.copy()
+    for first, count in ((0, quick_look), (quick_look, table.trials - quick_look)):
+        settings = {**run.keywords["settings"], "first_trial": first}
+        part = functools.partial(run.func, **{**run.keywords, "settings": settings})
+        for filled in filling(part, **{**how, "trials": count}) if count else ():
+            table.take(filled, first)
+            yield table.copy()
+
+
+def _columns(points: list[Point]) -> Iterator[list[Point]]:
+    """Divides a grid by N, small ones first: all l of one N share their routers."""
+    for count in sorted({point["samples"] for point in points}):
+        column = [point for point in points if point["samples"] == count]
+        yield sorted(column, key=lambda point: point["patches_per_expert"])
 
 
 def grid_of(
@@ -141,6 +190,8 @@ def grid_of(
             "config": json.dumps([run.record() for run in runs[:1]]),
             "device": device_label(device),
             "paper": "pmoe2023, figure 5",
+            "figure": "figure 5",
+            "call": call_of(model, task, tuple(patches_per_expert), tuple(samples), trials, seed, settings),
         },
         "runs": runs,
     }

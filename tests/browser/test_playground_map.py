@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from moe_lab.patch_routing.phase_live import PhaseRecord
+from moe_lab.core.grid import Table
 from moe_lab.recovery.gridlock.stuck import stuck_rate
 from moe_lab.recovery.gridlock.verdicts import FOUND
 from moe_lab_widgets import PhaseTransitionLab, StuckRateLab
@@ -65,9 +65,9 @@ def table(page: Page) -> list[list[str]]:
 # ---- the library's map ----
 
 
-def librarys(values: dict[str, Any]) -> PhaseRecord:
+def librarys(values: dict[str, Any]) -> Table:
     """The full map of the library, trained in float64, as the page trains; its numbers as the Lab has them."""
-    rows = of.phase_records(
+    rows = of.phase_tables(
         of.task_of(values),
         of.model_of(values),
         *of.grid_of(values),
@@ -78,8 +78,8 @@ def librarys(values: dict[str, Any]) -> PhaseRecord:
         device="cpu",
     )
     *_, last = rows
-    rounded = {name: getattr(last, name).astype(np.float32).astype(float) for name in ("test_accuracy", "coverage")}
-    return PhaseRecord(**{**vars(last), **rounded})
+    last.values = {name: value.astype(np.float32).astype(float) for name, value in last.values.items()}
+    return last
 
 
 def drawn(draw: np.random.Generator, **values: Any) -> dict[str, Any]:
@@ -110,14 +110,14 @@ def test_a_map_is_the_librarys_cell_by_cell_and_in_words(show: Open, values: dic
     expected = librarys(values)
     page = run(show(**values))
     titles, *rows = table(page)
-    assert titles[1:] == [f"N = {count}" for count in expected.samples]
-    right = np.rint(expected.share * expected.counts).astype(int)
-    for row, found in zip(reversed(range(len(expected.patches_per_expert))), rows, strict=True):
-        assert found[0] == f"l = {expected.patches_per_expert[row]}"
+    assert titles[1:] == [f"N = {count}" for count in expected["samples"]]
+    right = expected["success"].sum(-1).astype(int)
+    for row, found in zip(reversed(range(len(right))), rows, strict=True):
+        assert found[0] == f"l = {row + 1}"
         assert found[1:] == [f"{count}/{expected.trials}" for count in right[row]], f"{said}: {found[0]}"
     now = Record({ONLY: (expected,)}, complete(PhaseTransitionLab, values), (ONLY,))
     assert words(page, "caption") == PhaseTransitionLab.declaration.caption(now), said
-    assert words(page, "at") == f"{expected.done.size} of {expected.done.size} trainings"
+    assert words(page, "at") == f"{expected['done'].size} of {expected['done'].size} trainings"
 
 
 def test_an_address_and_a_line_of_python_are_those_of_the_labs_link(show: Open) -> None:

@@ -17,6 +17,7 @@ from moe_lab.patch_routing import CNN, JointMoE, PatchRun, PatternTask, Separate
 from moe_lab.patch_routing import learner as learner_module
 from moe_lab.patch_routing import model as models
 from moe_lab.patch_routing.batch import samples_of
+from moe_lab.patch_routing.phase import phase_tables
 from moe_lab.patch_routing.training import PatchTraining
 from tests.patch_routing import oracle
 from tests.patch_routing.oracle import Expert
@@ -287,6 +288,12 @@ def test_the_epoch_limit_is_kept(model, samples, batch, steps):
 
 
 # --- divergence -----------------------------------------------------------------------------------------------------
+
+
+def test_on_a_map_a_diverged_training_is_a_failure_and_not_a_hole() -> None:
+    sizes: dict[str, Any] = {"patches_per_expert": (2, 6), "samples": (40, 60), "trials": 2, "test_samples": 100}
+    *_, last = phase_tables(WILD, SeparateMoE(neurons=12, learning_rate=1e38), **sizes, device="cpu")
+    assert np.isnan(last["test_accuracy"]).all() and last["done"].all() and (last["success"] == 0).all()
 
 
 @pytest.mark.parametrize("kind", [SeparateMoE, CNN])

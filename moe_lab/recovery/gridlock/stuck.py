@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from moe_lab.core.arguments import checked
 from moe_lab.core.config import require
-from moe_lab.core.figure import reproducible
+from moe_lab.core.figure import call_with, reproducible
+from moe_lab.core.grid import Point, Table
 from moe_lab.core.origins import as_tuple
+from moe_lab.core.sweep import filling
 from moe_lab.recovery.gridlock.grid_points import stuck_cells
-from moe_lab.recovery.gridlock.recipes import GridlockFigure
+from moe_lab.recovery.gridlock.recipes import MEANINGS, GridlockFigure
 from moe_lab.recovery.gridlock.run import Spectral
 from moe_lab.recovery.gridlock.verdicts import FOUND, GAIN, VERDICTS, WINDOW
 
@@ -76,6 +79,29 @@ def stuck_rate(
     found = plan.figure.fill(stuck_cells, plan.axes, VERDICTS, **plan.test)
     found.attrs |= plan.test
     return found.transpose(*AXES, "trial")
+
+
+def stuck_tables(**arguments: Any) -> Iterator[Table]:
+    """Yields the map of `stuck_rate` (same arguments, all by name) for a live picture, from empty to full, as Tables.
+
+    Cells are computed one by one, cheap ones first. Each Table is a copy of its own.
+
+    Raises:
+      ValueError: a wrong value or combination, before anything runs.
+    """
+    plan = plan_of(**arguments)
+    figure, call = plan.figure, call_with(stuck_rate, (), arguments, first=FIRST)
+    cells = partial(stuck_cells, **figure.how(), **plan.test)
+    axes = {name: plan.axes[name] for name in AXES}
+    attrs = {**figure.attrs_of(plan.axes), **plan.test, "call": call}
+    described: dict[str, Any] = {"measures": VERDICTS, "meanings": MEANINGS, "attrs": attrs}
+    tables = filling(cells, axes, trials=figure.trials, seed=figure.seed, batch=_cheap_first, **described)
+    return (table.copy() for table in tables)
+
+
+def _cheap_first(points: list[Point]) -> list[list[Point]]:
+    """Computes cells one by one: an iteration takes a time proportional to n and to the k (k + 1) / 2 blocks of H."""
+    return [[point] for point in sorted(points, key=lambda point: point["samples"] * point["k"] * (point["k"] + 1))]
 
 
 class Plan(NamedTuple):

@@ -11,7 +11,7 @@ import xarray as xr
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.em import EM
 from moe_lab.recovery.gridlock import JointEM, Spectral, figures, stages, training, verdicts
-from moe_lab.recovery.gridlock.stuck_live import stuck_records
+from moe_lab.recovery.gridlock.stuck import stuck_tables
 
 METHODS = ("spectral+em", "joint-em", "joint-em-gradient")
 STUCK = {"k": (3,), "d": 5, "samples": (300,), "trials": 4, "seed": 7}
@@ -101,23 +101,23 @@ def test_resumes(stuck: xr.Dataset, tmp_path, monkeypatch) -> None:
     xr.testing.assert_allclose(whole, stuck, rtol=1e-6)
 
 
-def test_records_fill_the_map_of_the_figure() -> None:
-    """The last record holds the figure's numbers; cells appear one by one, the cheapest first, and stay."""
+def test_tables_fill_the_map_of_the_figure() -> None:
+    """The last one holds the figure's numbers; cells appear one by one, the cheapest first, and stay."""
     how: dict[str, Any] = {**STUCK, **SHORT, "k": (2, 3), "samples": (300, 200), "methods": METHODS[:2]}
     how |= {"noise": 0.1, "regressors": "orthonormal"}
-    records = list(stuck_records(**how))
-    counts = [int(record.done.all(-1).sum()) for record in records]
+    tables = list(stuck_tables(**how))
+    counts = [int(table.done.sum()) for table in tables]
     assert counts[0] == 0 and set(np.diff(counts)) == {0, 1} and counts[-1] == 8
-    running = list(dict.fromkeys(record.running for record in records if record.running))
+    running = list(dict.fromkeys(tuple(point.values()) for table in tables for point in table.running))
     assert running[:2] == [("spectral+em", 2, 200), ("joint-em", 2, 200)] and running[-1] == ("joint-em", 3, 300)
     assert len(running) == 8
-    last, figure = records[-1], figures.stuck_rate(**how)
-    xr.testing.assert_allclose(last.dataset(), figure, rtol=1e-9)
-    assert last.dataset().attrs == figure.attrs
-    middle = records[len(records) // 2]
-    assert np.isnan(middle.regressor_fit[~middle.done]).all() and np.isfinite(middle.regressor_fit[middle.done]).all()
+    last, figure = tables[-1].dataset(), figures.stuck_rate(**how)
+    xr.testing.assert_allclose(last.drop_vars("done"), figure, rtol=1e-9)
+    assert last.attrs == {**figure.attrs, "trials": 4}
+    middle = tables[len(tables) // 2]
+    np.testing.assert_array_equal(np.isfinite(middle["regressor_fit"]), middle["done"])
     with pytest.raises(ValueError, match="iterations must be at least window"):
-        stuck_records(**{**how, "joint_iterations": 4})
+        stuck_tables(**{**how, "joint_iterations": 4})
 
 
 @pytest.mark.slow

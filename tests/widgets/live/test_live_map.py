@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from moe_lab.core.grid import Table
 from moe_lab.drawing.words import Words, written
-from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
+from moe_lab.patch_routing.phase import SUCCESS, phase_tables
 from moe_lab.recovery.gridlock.stuck import stuck_rate
-from moe_lab.recovery.gridlock.stuck_live import StuckRecord
 from moe_lab_widgets import PhaseTransitionLab, StuckRateLab
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.engine.record import ONLY, Record
@@ -25,6 +25,7 @@ from moe_lab_widgets.labs import stuck_rate as stuck_of
 from moe_lab_widgets.live import documents, page
 from moe_lab_widgets.playground.declared import complete, defaults_of
 from tests.helpers.effort import one_in
+from tests.helpers.maps import map_of
 from tests.helpers.marks import same, same_goals
 from tests.widgets.playground.in_node import answered
 
@@ -89,11 +90,11 @@ def test_trainings_are_the_librarys(own: dict[str, Any], tmp_path: Path) -> None
     found = trained(PhaseTransitionLab, values, (0, 3), tmp_path)
     settings = {"test_samples": of.TEST_SAMPLES[values["source"]], "precision": "float64", "device": "cpu"}
     counts = (samples[0], samples[3])
-    *_, full = phase_records(of.task_of(values), of.model_of(values), per_expert, counts, 2, seed, **settings)
-    assert len(found) == full.done.size
+    *_, full = phase_tables(of.task_of(values), of.model_of(values), per_expert, counts, 2, seed, **settings)
+    assert len(found) == full["done"].size
     for one in found:
         place = one["row"] - 1, (0, 3).index(one["column"]), one["trial"]
-        for name, expected in (("test_accuracy", full.test_accuracy), ("coverage", full.coverage)):
+        for name, expected in (("success", full["success"]), ("coverage", full["coverage"])):
             said = f"{name} of {one} with {values}"
             np.testing.assert_allclose(one["results"][name], expected[place], rtol=0, atol=1e-12, err_msg=said)
 
@@ -133,7 +134,7 @@ def test_starts_are_the_librarys(own: dict[str, Any], tmp_path: Path) -> None:
 # ---- pictures ----
 
 
-def phase_map(random: np.random.Generator) -> tuple[dict[str, Any], PhaseRecord]:
+def phase_map(random: np.random.Generator) -> tuple[dict[str, Any], Table]:
     """Values of the Lab, and a record of a map with them: full, empty, or on its way, with numbers that look likely."""
     values = complete(
         PhaseTransitionLab,
@@ -161,11 +162,14 @@ def phase_map(random: np.random.Generator) -> tuple[dict[str, Any], PhaseRecord]
     hole = ~done | lost
     accuracy, coverage = np.where(hole, np.nan, accuracy.astype(np.float32)), np.where(hole, np.nan, coverage)
     looking = done.sum(-1).min() < first and done.any()
-    running = tuple((one, samples[columns % len(samples)]) for one in per_expert) if looking else ()
-    return values, PhaseRecord(per_expert, samples, done, accuracy, coverage, running)
+    column = samples[columns % len(samples)]
+    running = [{"patches_per_expert": one, "samples": column} for one in per_expert] if looking else []
+    success = np.where(done, np.nan_to_num(accuracy) >= SUCCESS, np.nan)
+    measures = {"success": success, "test_accuracy": accuracy, "coverage": coverage}
+    return values, map_of({"patches_per_expert": per_expert, "samples": samples}, running=running, **measures)
 
 
-def stuck_map(random: np.random.Generator) -> tuple[dict[str, Any], StuckRecord]:
+def stuck_map(random: np.random.Generator) -> tuple[dict[str, Any], Table]:
     """The same of the Lab of stuck starts."""
     own = {"dimension": int(random.choice([4, 5, 12])), "trials": int(random.choice([5, 10]))}
     values = complete(StuckRateLab, {**own, "step": str(random.choice(["EM", "gradient EM"]))})
@@ -176,10 +180,10 @@ def stuck_map(random: np.random.Generator) -> tuple[dict[str, Any], StuckRecord]
     fit = np.where(random.random(done.shape) < random.choice([0.3, 0.97]), 0.99, 0.4)
     fit = np.where(~done | (random.random(done.shape) < random.choice([0.0, 0.1])), np.nan, fit)
     stuck = np.where(np.isfinite(fit), (fit < 0.9) & (random.random(done.shape) < 0.7), np.nan).astype(float)
-    running = ("joint-em", experts[0], stuck_of.SAMPLES[2]) if random.random() < 0.5 and not done.all() else None
-    names = ("joint-em", "spectral+em")
-    kept = {"regressor_fit": fit, "stuck": stuck}
-    return values, StuckRecord(names, experts, stuck_of.SAMPLES, done, kept, running)
+    point = {"algorithm": "joint-em", "k": experts[0], "samples": stuck_of.SAMPLES[2]}
+    running = [point] if random.random() < 0.5 and not cells.all() else []
+    axes = {"algorithm": ("joint-em", "spectral+em"), "k": experts, "samples": stuck_of.SAMPLES}
+    return values, map_of(axes, cells, running, regressor_fit=fit, stuck=stuck)
 
 
 def listed(values: Any) -> list[float | None]:
@@ -208,12 +212,12 @@ def test_a_map_is_drawn_and_told_as_in_python(
         before = Record({ONLY: (drawn(random)[1],)}, values, (ONLY,))
         now = MarkRecord(Record({ONLY: (one,)}, values, (ONLY,), before=before))
         maps.append((values, now))
-        measures = {name: getattr(one, name) for name in ("done", "active", *names)}
+        measures = {name: one[name] for name in ("done", "active", *names)}
         measures |= {"before": now.pale(share, "samples").numpy()}
         told.append({"type": "begin", "id": number, "values": values})
         sent = {name: listed(array) for name, array in measures.items()}
         told.append(
-            {"type": "draw", "id": number, "measures": sent, "step": int(one.done.sum()), "total": one.done.size}
+            {"type": "draw", "id": number, "measures": sent, "step": int(one["done"].sum()), "total": one["done"].size}
         )
     answers, said = heard(kind, told, tmp_path), []
     for (values, now), begun, shown in zip(maps, answers[::2], answers[1::2], strict=True):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from moe_lab.core.grid import Table
 from moe_lab.drawing import theme
 from moe_lab.drawing.map_marks import enough_from, quantile
-from moe_lab.patch_routing.phase_live import PhaseRecord
 from moe_lab_widgets import PhaseTransitionLab
 from moe_lab_widgets.drawing.maps import steps
 from moe_lab_widgets.drawing.mark_record import MarkRecord
@@ -22,6 +21,7 @@ from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import phase_transition as of
 from moe_lab_widgets.labs.phase_transition import pinned_name
 from moe_lab_widgets.labs.phase_transition_record import complete, coverage_at, samples_needed, share
+from tests.helpers.maps import map_of
 from tests.widgets.cases import PHASE
 from tests.widgets.labs import Make, done, fixtures, move, pixels
 
@@ -45,19 +45,20 @@ def check(lab: PhaseTransitionLab) -> None:
         expected = values[name]
         assert widget.value == (pytest.approx(expected) if isinstance(expected, float) else expected), name
     kept, samples = of.grid_of(values)
-    assert (last.patches_per_expert, last.samples) == (kept, samples)
-    assert last.done.shape == (len(kept), len(samples), values["trials"]) and last.done.all()
-    assert np.isfinite(last.test_accuracy).all() and np.isfinite(last.coverage).all()
+    assert last.grid == {"patches_per_expert": list(kept), "samples": list(samples)} and last.finished
+    assert last["done"].shape == (len(kept), len(samples), values["trials"]) and last["done"].all()
+    assert np.isfinite(last["test_accuracy"]).all() and np.isfinite(last["coverage"]).all()
     assert lab.record is lab.records[-1]
     for placed in lab.picture.placed:
         assert [label.get_text() for label in placed.axes[0].get_yticklabels()] == [str(one) for one in kept]
     cells = cells_of(lab)
-    np.testing.assert_array_equal(cells.share, last.share)
+    np.testing.assert_array_equal(cells.share, last["success"].mean(-1))
     assert cells.running == {} and (cells.filled == 1).all()
-    star, lines = last.origin.get("l_star"), labelled(lab, 0, "l* =")
+    star = values["distractors"] + 1 if values["source"] == of.SYNTHETIC else None
+    lines = labelled(lab, 0, "l* =")
     assert [line.get_segments()[0][0][1] for line in lines] == ([] if star is None else [star - 0.5])
     assert lab.caption(lab.record) in lab.screen.caption.value.replace("&lt;", "<").replace("&#x27;", "'")
-    assert f"{last.done.size} of {last.done.size} trainings" in lab.controls.status.value
+    assert f"{last['done'].size} of {last['done'].size} trainings" in lab.controls.status.value
     assert "finished" in lab.controls.status.value and lab.controls.message.value == ""
     assert of.task_of(values).code() in lab.code(values) and f"seed={values['seed']}" in lab.code(values)
     assert len(np.unique(pixels(lab).astype(int) @ [65536, 256, 1])) > 50, "the picture is empty"
@@ -100,10 +101,10 @@ def test_digits_have_no_l_star_and_grey_out_what_they_lack(make: Make) -> None:
 
 def test_rows_above_n_are_left_out(make: Make) -> None:
     lab = done(make(patches=4))
-    assert lab.records[-1]["patches_per_expert"] == (1, 2, 3, 4)
+    assert lab.records[-1]["patches_per_expert"].tolist() == [1, 2, 3, 4]
     move(lab, "patches", 32)
     done(lab)
-    assert lab.records[-1]["patches_per_expert"] == of.PER_EXPERT
+    assert lab.records[-1]["patches_per_expert"].tolist() == list(of.PER_EXPERT)
     check(lab)
 
 
@@ -117,8 +118,8 @@ def test_scrubbing_shows_the_map_as_it_was(ended: PhaseTransitionLab) -> None:
     lab.wait(10)
     record = lab.records[middle]
     assert lab.record is record and not record.ended
-    np.testing.assert_array_equal(cells_of(lab).share, record["share"])
-    assert len(cells_of(lab).running) == len(record["running"]) > 0
+    np.testing.assert_array_equal(cells_of(lab).share, share(MarkRecord(record)).numpy())
+    assert len(cells_of(lab).running) == record["active"].sum() > 0
     assert lab.caption(record) in lab.screen.caption.value
     lab.scrub(None)
     lab.wait(10)
@@ -160,7 +161,7 @@ def test_a_pinned_curve_is_named_by_what_differs() -> None:
 # ---- what the picture reads ----
 
 
-def record(shares: Any, samples: tuple[int, ...] = (40, 100, 200), counts: Any = None) -> PhaseRecord:
+def record(shares: Any, samples: tuple[int, ...] = (40, 100, 200), counts: Any = None) -> Table:
     """A map of 10 trainings a cell with these shares of successes; NaN where none has run."""
     shares = np.asarray(shares, dtype=float)
     counts = np.where(np.isnan(shares), 0, 10 if counts is None else counts)
@@ -168,10 +169,11 @@ def record(shares: Any, samples: tuple[int, ...] = (40, 100, 200), counts: Any =
     right = np.arange(10) < np.nan_to_num(shares * counts).round()[..., None]
     accuracy = np.where(done, np.where(right, 1.0, 0.5), np.nan)
     cover = np.where(done, 0.25 * np.arange(1, len(shares) + 1)[:, None, None], np.nan)
-    return PhaseRecord(tuple(range(1, len(shares) + 1)), samples, done, accuracy, cover)
+    axes = {"patches_per_expert": range(1, len(shares) + 1), "samples": samples}
+    return map_of(axes, success=np.where(done, right, np.nan), test_accuracy=accuracy, coverage=cover)
 
 
-def read(one: PhaseRecord, l_star: int | None = None, before: Record | None = None) -> Record:
+def read(one: Table, l_star: int | None = None, before: Record | None = None) -> Record:
     """A record of a Lab whose data have this l*."""
     source = of.DIGITS if l_star is None else of.SYNTHETIC
     values = {"source": source, "distractors": (l_star or 1) - 1, "trials": one.trials, "training": of.SEPARATE}
@@ -234,7 +236,7 @@ def test_the_90_percent_line_never_lies_on_a_row_boundary(share: Any) -> None:
 # ---- captions ----
 
 
-def said(one: PhaseRecord, l_star: int | None = None) -> str:
+def said(one: Table, l_star: int | None = None) -> str:
     return PhaseTransitionLab.declaration.caption(read(one, l_star))
 
 
@@ -255,7 +257,8 @@ def test_what_captions_say_by_hand() -> None:
         said(part, l_star=1) == "A first look: 5 trainings in each cell. So far 40 samples are enough at l = 1 and 2."
     )
     cells = record([[1.0, 1.0], [0.0, 0.0]], (40, 100), [[10, 10], [10, 6]])
-    assert said(replace(cells, running=((2, 100),)), l_star=1) == (
+    cells.running = [{"patches_per_expert": 2, "samples": 100}]
+    assert said(cells, l_star=1) == (
         "3 of 4 cells are done, now l = 2 with N = 100. So far 40 samples are enough at l = 1."
     )
     assert said(record([[hole] * 2], (40, 60))) == "Nothing has run yet. The map has 2 cells of 10 trainings each."
@@ -306,7 +309,7 @@ def test_what_a_short_run_has_not_reached_is_that_of_the_run_before_it() -> None
 
 def test_a_lab_keeps_the_last_whole_map_under_runs_that_were_cut_short(make: Make) -> None:
     lab = done(make())
-    whole = lab.record["share"]
+    whole = lab.record["success"].mean(-1)
     lab.pause()
     for noise in (0.4, 0.5):
         move(lab, "noise", noise)

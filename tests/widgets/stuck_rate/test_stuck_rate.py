@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from matplotlib.lines import Line2D
 
+from moe_lab.core.grid import Table
 from moe_lab.recovery.gridlock.stuck import verdict_words
-from moe_lab.recovery.gridlock.stuck_live import StuckRecord
 from moe_lab.recovery.gridlock.verdicts import VERDICTS
 from moe_lab_widgets import StuckRateLab
 from moe_lab_widgets.drawing.mark_record import MarkRecord
@@ -18,6 +18,7 @@ from moe_lab_widgets.drawing.sheet import Sheet
 from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import stuck_rate as of
 from moe_lab_widgets.labs.stuck_rate_record import most_experts
+from tests.helpers.maps import map_of
 from tests.widgets.cases import STUCK
 from tests.widgets.labs import Make, done, fixtures, move
 
@@ -36,26 +37,28 @@ def content(lab: StuckRateLab, panel: int, kind: type) -> list[Any]:
 
 def test_the_picture_shows_the_record(make: Make) -> None:
     lab: StuckRateLab = done(make())
-    last: StuckRecord = lab.record.of()
-    assert last.done.all() and lab.record.ended
+    last: Table = lab.record.of()
+    assert last.finished and lab.record.ended
     for number in range(2):
         (cells,) = content(lab, number, ShareMap)
         np.testing.assert_array_equal(
-            cells.share, (verdict_words(last.regressor_fit, last.stuck) == "found")[number].mean(-1)
+            cells.share, (verdict_words(last["regressor_fit"], last["stuck"]) == "found")[number].mean(-1)
         )
         assert cells.running == {}
     for bars, shares in zip(content(lab, 2, Sheet), stuck_by_experts(lab.record), strict=True):
         left, right = (np.array([edge[side] for edge in bars.edges]) for side in (0, 2))
         np.testing.assert_allclose((right - left) / box_of(lab.picture.placed[2].axes[0])[2], shares, atol=1e-9)
     place, middle = next(
-        (place, record) for place, record in enumerate(lab.records) if record["running"] and record["done"].any()
+        (place, record)
+        for place, record in enumerate(lab.records)
+        if (record["active"] & ~record["done"].all(-1)).any() and record["done"].any()
     )
     lab.scrub(place)
     lab.wait(10)
-    method, k, n = middle["running"]
-    (cells,) = content(lab, middle["methods"].index(method), ShareMap)
-    assert cells.running == {(middle["experts"].index(k), middle["samples"].index(n)): f"0/{middle.of().trials}"}
-    assert f"k = {k}, n = {n}" in lab.caption(middle)
+    ((method, row, column),) = np.argwhere(middle["active"]).tolist()
+    (cells,) = content(lab, method, ShareMap)
+    assert cells.running == {(row, column): f"0/{middle.of().trials}"}
+    assert f"k = {middle['k'][row]}, n = {middle['samples'][column]}" in lab.caption(middle)
 
 
 def test_a_pinned_map_s_stuck_shares_stay_as_grey_marks(make: Make) -> None:
@@ -77,26 +80,27 @@ def test_rows_above_d_are_left_out() -> None:
     assert of.experts_of({**KNOWN, "dimension": 12}) == of.EXPERTS
 
 
-def _record(found: Any, stuck: Any) -> StuckRecord:
+def _record(found: Any, stuck: Any) -> Table:
     """A map of ten starts a cell with these numbers of found and of stuck ones, (method, k, n); NaN if not run."""
     found, stuck = np.asarray(found, dtype=float), np.asarray(stuck, dtype=float)
     start = np.arange(10)
     fit = np.where(start < found[..., None], 1.0, 0.5)
     held = ((start >= found[..., None]) & (start < (found + stuck)[..., None])).astype(float)
     values = {name: fit for name in VERDICTS} | {"stuck": held}
-    done = np.repeat(np.isfinite(found)[..., None], len(start), axis=-1)
-    return StuckRecord(("joint-em", of.SPECTRAL), (2, 3), (100, 200), done, values)
+    axes = {"algorithm": ("joint-em", of.SPECTRAL), "k": (2, 3), "samples": (100, 200)}
+    unknown = np.isnan(found)[..., None]
+    return map_of(axes, **{name: np.where(unknown, np.nan, value) for name, value in values.items()})
 
 
-def read(record: StuckRecord) -> Record:
+def read(record: Table) -> Record:
     return Record({ONLY: (record,)}, KNOWN, (ONLY,))
 
 
-def said(record: StuckRecord) -> str:
+def said(record: Table) -> str:
     return StuckRateLab.declaration.caption(read(record))
 
 
-def most(record: StuckRecord) -> list[float]:
+def most(record: Table) -> list[float]:
     return most_experts(MarkRecord(read(record))).tolist()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moe_lab.core.errors import InputError
+from moe_lab.core.grid import Table
 from moe_lab.core.snapshots import Snapshot, collect
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Record:
     def _shape(self, measure: str) -> tuple[int, ...]:
         """Returns the shape of a measure that a run has not recorded: that of the first run, or a number per trial."""
         first = self.of()
-        if isinstance(first, Mapping):
+        if isinstance(first, Mapping | Table):
             value_of(first, measure)  # which says what there is
         return np.shape(value_of(first, measure)) if has(first, measure) else (self.trials,)
 
@@ -153,16 +154,16 @@ def has(record: Any, measure: str) -> bool:
     """Whether a record has a measure."""
     if isinstance(record, Snapshot):
         return measure in record.values or measure == "step"
-    return measure in record if isinstance(record, Mapping) else hasattr(record, measure)
+    return measure in record if isinstance(record, Mapping | Table) else hasattr(record, measure)
 
 
 def value_of(record: Any, measure: str) -> Any:
     """Returns a measure of a record."""
     if isinstance(record, Snapshot):
         return record.step if measure == "step" else record[measure]
-    if isinstance(record, Mapping) and measure not in record:
+    if isinstance(record, Mapping | Table) and measure not in record:
         raise InputError(f"a measure must be one of {', '.join(map(repr, record))}: got {measure!r}")
-    return record[measure] if isinstance(record, Mapping) else getattr(record, measure)
+    return record[measure] if isinstance(record, Mapping | Table) else getattr(record, measure)
 
 
 def step_of(record: Any, place: int) -> int:

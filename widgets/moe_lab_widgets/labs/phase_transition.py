@@ -9,13 +9,14 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 
+from moe_lab.core.grid import Table
 from moe_lab.drawing import theme
 from moe_lab.drawing.map_marks import Reaches, Shares, ShareTable, Track, enough_from, numbers_of, rows_beside
 from moe_lab.drawing.marks import Level, Mark, Scales, Writing
 from moe_lab.drawing.words import NOTHING, say
 from moe_lab.patch_routing import DigitTask, JointMoE, PatternTask, SeparateMoE
 from moe_lab.patch_routing.grid_points import make_task
-from moe_lab.patch_routing.phase_live import PhaseRecord, phase_records
+from moe_lab.patch_routing.phase import SUCCESS, phase_tables
 from moe_lab.patch_routing.run import PatchRun
 from moe_lab.patch_routing.training import of_run
 from moe_lab_widgets.drawing import maps
@@ -129,14 +130,12 @@ def grid_of(values: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]
     return per_expert, SAMPLES[values["source"], values["training"]]
 
 
-def train(**values: Any) -> Iterator[PhaseRecord]:
+def train(**values: Any) -> Iterator[Table]:
     """Yields the map while it fills."""
     per_expert, samples = grid_of(values)
     tested = TEST_SAMPLES[values["source"]]
     own: dict[str, Any] = {"quick_look": FIRST_TRAININGS, "test_samples": tested, **device_setting(values)}
-    return phase_records(
-        task_of(values), model_of(values), per_expert, samples, values["trials"], values["seed"], **own
-    )
+    return phase_tables(task_of(values), model_of(values), per_expert, samples, values["trials"], values["seed"], **own)
 
 
 def work(values: Mapping[str, Any]) -> float:
@@ -289,7 +288,7 @@ LIVE = LivePage(
         training_of,
         of_run,
         {
-            "test_accuracy": lambda now: now.last("test_accuracy")[0],
+            "success": lambda now: (now.last("test_accuracy")[0] >= SUCCESS).to(torch.float64),
             "coverage": lambda now: now.last("coverage")[0].amin(),
         },
         own={"patches_per_expert": 3, "samples": 60},

@@ -9,7 +9,6 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from moe_lab.drawing.map_marks import enough_from, numbers_of, quantile
-from moe_lab.patch_routing.phase import SUCCESS
 from moe_lab_widgets.drawing.map_record import share as share_of
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.engine.mnist import MNIST
@@ -53,8 +52,8 @@ def complete(now: MarkRecord) -> Bool[Tensor, "R C"]:
 
 
 def share(now: MarkRecord) -> Float[Tensor, "R C"]:
-    """Returns the share of the ended trainings that succeed. One whose loss became infinite has no accuracy."""
-    return share_of(now, now.last("test_accuracy") >= SUCCESS)
+    """Returns the share of the ended trainings that succeed; one whose loss became infinite does not."""
+    return share_of(now, now.last("success") > 0)
 
 
 def samples_needed(now: MarkRecord) -> Float[Tensor, " R"]:

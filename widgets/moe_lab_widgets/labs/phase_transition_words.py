@@ -107,7 +107,7 @@ def below(now: MarkRecord) -> Words:
 
 def lost(now: MarkRecord) -> Words:
     """Returns a sentence on trainings that diverged; empty where none has."""
-    which = (now.last("done") > 0) & ~now.last("test_accuracy").isfinite()
+    which = (now.last("done") > 0) & ~now.last("coverage").isfinite()
     count = which.sum().to(torch.float64)
     one = Words("In 1 training the loss became infinite; they count as failures.")
     several = say("In {:.0f} trainings the loss became infinite; they count as failures.", count)

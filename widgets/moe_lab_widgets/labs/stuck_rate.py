@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 
+from moe_lab.core.grid import Table
 from moe_lab.drawing import theme
 from moe_lab.drawing.map_marks import Lying, Shares, ShareTable, enough_from, rows_beside
 from moe_lab.drawing.marks import Mark, Scales, first_true
@@ -17,8 +18,7 @@ from moe_lab.drawing.words import NOTHING, Words, either, say
 from moe_lab.recovery import MixtureTask
 from moe_lab.recovery.gridlock.recipes import run_of
 from moe_lab.recovery.gridlock.run import JointEM, MixtureRun
-from moe_lab.recovery.gridlock.stuck import plan_of
-from moe_lab.recovery.gridlock.stuck_live import StuckRecord, stuck_records
+from moe_lab.recovery.gridlock.stuck import plan_of, stuck_tables
 from moe_lab.recovery.gridlock.verdicts import JudgedRun, judging
 from moe_lab_widgets.drawing import maps
 from moe_lab_widgets.drawing.map_record import ended
@@ -155,7 +155,7 @@ def draw_stuck(now: MarkRecord) -> list[list[Mark]]:
 
 
 def pin_stuck(ax: Axes, pinned: Record, now: Record) -> None:
-    rows = np.array(pinned["experts"][: len(now["experts"])])  # those that are still on the map
+    rows = np.array(pinned["k"][: len(now["k"])])  # those that are still on the map
     style: dict[str, Any] = {"color": theme.REFERENCE, "markersize": 5, "clip_on": False, "zorder": 4}
     both = stuck_by_experts(MarkRecord(pinned)).numpy()
     for shares, up in zip(both, maps.away(len(both)), strict=True):
@@ -216,8 +216,8 @@ def _found(now: MarkRecord) -> Words:
     return text + either(most[0].nan_to_num() == most[1].nan_to_num(), same, apart)
 
 
-def train(**values: Any) -> Iterator[StuckRecord]:
-    return stuck_records(**given_of(values))
+def train(**values: Any) -> Iterator[Table]:
+    return stuck_tables(**given_of(values))
 
 
 # ---- the same starts in a page ----
