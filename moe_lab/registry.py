@@ -326,6 +326,16 @@ NOTEBOOKS = (
         exercises="recovery",
         explains=("moe_lab.recovery.printed",),
     ),
+    Notebook(
+        stem="15_specialization_further",
+        title="Specialisation, further",
+        minutes=20,
+        after=("04",),
+        will="trace a published table to what trained it, sharpen a lemma, and check a theorem on a run",
+        theme="specialisation and balance",
+        exercises="specialization",
+        explains=("moe_lab.specialization.theory",),
+    ),
 )
 """The notebooks in their order."""
 

@@ -241,6 +241,7 @@ exercises.check_mean_accuracy(mean_accuracy)
 # | 12 Build your own mixture | 45 | write a mixture of experts in plain torch, train it, and see the Lab's picture of it |
 # | 13 Pruning, further | 35 | prune other checkpoints, with another loss and another routing, and compare theorems with runs |
 # | 14 Recovery, further | 30 | hold a paper's figures and formulas against runs, and find why some do not replicate |
+# | 15 Specialisation, further | 20 | trace a published table to what trained it, sharpen a lemma, and check a theorem on a run |
 
 # %% [markdown]
 # Take them in this order, or choose from the map in [index](index.ipynb). Every notebook asks for a prediction first. Make

@@ -56,6 +56,7 @@ if "google.colab" in sys.modules:
 # | [12 Build your own mixture](12_build_your_own.ipynb) | 45 | 00, 01, 02 | write a mixture of experts in plain torch, train it, and see the Lab's picture of it |
 # | [13 Pruning, further](13_pruning_further.ipynb) | 35 | 05 | prune other checkpoints, with another loss and another routing, and compare theorems with runs |
 # | [14 Recovery, further](14_recovery_further.ipynb) | 30 | 06 | hold a paper's figures and formulas against runs, and find why some do not replicate |
+# | [15 Specialisation, further](15_specialization_further.ipynb) | 20 | 04 | trace a published table to what trained it, sharpen a lemma, and check a theorem on a run |
 
 # %% [markdown]
 # ## Three ways through
@@ -65,7 +66,7 @@ if "google.colab" in sys.modules:
 # | --- | --- | --- |
 # | one lecture | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb) | 92 |
 # | one day | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb) | 227 |
-# | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb), [08](08_real_images.ipynb), [09](09_prune_a_model.ipynb), [10](10_balance_and_collapse.ipynb), [11](11_routing_choices.ipynb), [12](12_build_your_own.ipynb), [13](13_pruning_further.ipynb), [14](14_recovery_further.ipynb) | 582 |
+# | one term | [00](00_start_here.ipynb), [01](01_routing_by_hand.ipynb), [02](02_router_alignment.ipynb), [03](03_phase_transitions.ipynb), [04](04_specialization.ipynb), [05](05_pruning.ipynb), [06](06_recovery.ipynb), [07](07_landscapes.ipynb), [08](08_real_images.ipynb), [09](09_prune_a_model.ipynb), [10](10_balance_and_collapse.ipynb), [11](11_routing_choices.ipynb), [12](12_build_your_own.ipynb), [13](13_pruning_further.ipynb), [14](14_recovery_further.ipynb), [15](15_specialization_further.ipynb) | 602 |
 
 # %% [markdown]
 # - **One lecture.** Project a Lab (`RouterAlignmentLab(projector=True)`), let the audience predict before you move a slider,

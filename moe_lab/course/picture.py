@@ -16,11 +16,11 @@ from moe_lab.drawing.style import in_fixed_style
 from moe_lab.registry import NOTEBOOKS, THEMES, Notebook
 
 # Pixels.
-_HIGH, _ROW = 40, 50
+_HIGH, _ROW = 40, 46
 """The height of a box, and the distance of rows."""
 _GAP, _LANE, _PORT = 60, 14, 9
 """Between columns; between arrows that come down side by side; between the points at which arrows enter a box."""
-_LABEL, _EDGE, _PAD = 126, 12, 10
+_LABEL, _EDGE, _PAD = 126, 12, 8
 """The width of a theme's name; the margin of the page; the margin within a band, in a box, and between bands."""
 _TITLE_SIZE = 11
 
