@@ -49,16 +49,17 @@ class Draw(NamedTuple):
 
     Attributes:
       purpose: names the stream; with {} for a number where there are several.
-      kind: "float32" are uniform numbers of 24 bits; "order" are successive random orders of 0, 1, ..., things - 1.
+      kind: "float32" are uniform numbers of 24 bits; "order" are successive random orders of 0, 1, ..., things - 1;
+        "whole" are whole numbers below things, a power of two.
       several: how many streams, whose numbers are stacked along a further first axis; None for one.
-      things: of an order; where the purpose has {}, it stands for them.
+      things: of an order, or below which whole numbers are; where the purpose has {}, it stands for them.
       block: for what each step draws anew, how many numbers a block has and how many of them a step: each block has a
         stream of its own, and {} in the purpose is its number. None: all steps draw on from one stream.
     """
 
     purpose: str
     shape: tuple[int, ...]
-    kind: Literal["uniform", "float32", "normal", "gumbel", "order"] = "uniform"
+    kind: Literal["uniform", "float32", "normal", "gumbel", "order", "whole"] = "uniform"
     several: int | None = None
     things: int | None = None
     block: tuple[int, int] | None = None
@@ -89,6 +90,8 @@ class Draw(NamedTuple):
             orders = -(-math.prod(self.shape) // (self.things or 1))
             both = np.concatenate([random.permutation(self.things or 1) for _ in range(orders)])
             return both[: math.prod(self.shape)].reshape(self.shape)
+        if self.kind == "whole":
+            return random.integers(self.things or 1, size=self.shape)
         return random.random(self.shape) if self.kind == "uniform" else random.standard_normal(self.shape)
 
     def by_trial(self, trials: Sequence[int], seed: int) -> torch.Tensor:

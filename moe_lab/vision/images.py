@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from pydantic import model_validator
 from torch import Tensor
 
@@ -24,13 +24,14 @@ _TEST_EVERY = 4  # without an official split, every fourth image of a digit is a
 
 
 @lru_cache(maxsize=1)
-def digit_images() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns (1797, 8, 8) digits, (1797,) which digits they are, and which are test images."""
+def digit_images() -> tuple[UInt8[Tensor, "1797 8 8"], np.ndarray, np.ndarray]:
+    """Returns digits in whole numbers of 1 / `LEVELS`, (1797,) which digits they are, and which are test images."""
     loaded = embedded_digits.load()
     is_test = np.zeros(len(loaded.labels), dtype=bool)
     for digit in range(10):
         is_test[np.flatnonzero(loaded.labels == digit)[::_TEST_EVERY]] = True
-    return loaded.images.reshape(-1, loaded.side, loaded.side), loaded.labels, is_test
+    levels = torch.from_numpy((loaded.images * embedded_digits.LEVELS).round().astype(np.uint8))
+    return levels.reshape(-1, loaded.side, loaded.side), loaded.labels, is_test
 
 
 def images_of(is_test: Bool[np.ndarray, " N"], split: Split) -> Int[np.ndarray, " n"]:
@@ -97,18 +98,22 @@ class ImageTask(Config):
         """
         require(samples >= 1, "samples (N) must be at least 1", N=samples)
         require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
-        each = [self._sample_trial(samples, trial, seed, split) for trial in trials]
-        images = torch.stack([torch.as_tensor(part[0]).to(device, dtype) for part in each])
-        labels, others = (torch.as_tensor(np.stack([part[place] for part in each]), device=device) for place in (1, 2))
-        return self.drawn(images, labels, others)  # type: ignore[call-arg]
+        images, labels, others = self._sampled(samples, trials, seed, split)
+        return self.drawn(images.to(device, dtype), labels.to(device), others.to(device))  # type: ignore[call-arg]
 
     def provenance(self) -> Mapping[str, Any]:
         """Attrs that say from which files the images come."""
         return {}
 
-    @abstractmethod
+    def _sampled(self, samples: int, trials: Sequence[int], seed: int, split: Split) -> tuple[Tensor, Tensor, Tensor]:
+        """Images, labels, and what else `drawn` tells of each image."""
+        each = [self._sample_trial(samples, trial, seed, split) for trial in trials]
+        images, labels, others = (torch.stack(list(map(torch.as_tensor, part))) for part in zip(*each, strict=True))
+        return images, labels, others
+
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
-        """Images, labels, and what else `drawn` tells of each image of one trial."""
+        """The same of one trial, for a task whose trials are drawn one by one."""
+        raise NotImplementedError
 
 
 class CifarTask(ImageTask):

@@ -7,7 +7,7 @@ with Glorot's uniform distribution and zero biases.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
+
+from moe_lab.core.trials import Draw
 
 Start = Literal["keras", "torch"]
 GATE_SPREAD = 1e-4
@@ -74,10 +76,44 @@ def made(
     """Builds a network and draws its weights from `random`, in float64 and in the order of its modules."""
     with torch.device("meta"):  # so that torch draws nothing from its global stream
         network = build()
+    raw = {name: torch.as_tensor(draw.of(random)) for name, draw in draws_of(network).items()}
+    first = first_weights(network, raw, start)
     for module in network.modules():
         _allocate(module, device, dtype)
-        _draw(module, random, start)
+        if isinstance(module, nn.BatchNorm2d):
+            module.reset_running_stats()
+    with torch.no_grad():
+        for name, weight in network.named_parameters():
+            weight.copy_(first[name])
     return network
+
+
+def draws_of(network: nn.Module) -> dict[str, Draw]:
+    """Returns the raw numbers of a network's first weights by parameter, in the order in which they are drawn."""
+    found: dict[str, Draw] = {}
+    for place, module in network.named_modules():
+        if not isinstance(module, Gates | nn.Conv2d | nn.Linear):
+            continue
+        kind: Literal["normal", "uniform"] = "normal" if isinstance(module, Gates) else "uniform"
+        for name, weight in module.named_parameters(recurse=False):
+            found[f"{place}.{name}".lstrip(".")] = Draw("weights", tuple(weight.shape), kind)
+    return found
+
+
+def first_weights(network: nn.Module, raw: Mapping[str, Tensor], start: Start) -> dict[str, Tensor]:
+    """Makes a network's first weights (..., *shape) of raw numbers, those of batch norm as one weight of all trials."""
+    first: dict[str, Tensor] = {}
+    for place, module in network.named_modules():
+        own = {name: f"{place}.{name}".lstrip(".") for name, _ in module.named_parameters(recurse=False)}
+        if isinstance(module, nn.BatchNorm2d):
+            first[own["weight"]] = torch.ones(module.num_features, dtype=torch.float64)
+            first[own["bias"]] = torch.zeros(module.num_features, dtype=torch.float64)
+        elif isinstance(module, Gates):
+            first[own["weight"]] = GATE_SPREAD * raw[own["weight"]]
+        elif isinstance(module, nn.Conv2d | nn.Linear):
+            limits = dict(zip(("weight", "bias"), _limits(module, start), strict=True))
+            first |= {whole: limits[name] * (2 * raw[whole] - 1) for name, whole in own.items()}
+    return first
 
 
 def _allocate(module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
@@ -87,20 +123,6 @@ def _allocate(module: nn.Module, device: torch.device, dtype: torch.dtype) -> No
     for name, buffer in list(module.named_buffers(recurse=False)):
         kind = dtype if buffer.is_floating_point() else buffer.dtype
         setattr(module, name, torch.empty(buffer.shape, device=device, dtype=kind))
-
-
-@torch.no_grad()
-def _draw(module: nn.Module, random: np.random.Generator, start: Start) -> None:
-    """Sets the parameters and buffers that a module has by itself, not those of its parts."""
-    if isinstance(module, nn.BatchNorm2d):
-        module.reset_parameters()
-    elif isinstance(module, Gates):
-        module.weight.copy_(torch.as_tensor(GATE_SPREAD * random.standard_normal(module.weight.shape)))
-    elif isinstance(module, nn.Conv2d | nn.Linear):
-        limits = _limits(module, start)
-        for part, limit in zip((module.weight, module.bias), limits, strict=True):
-            if part is not None:
-                part.copy_(torch.as_tensor(limit * (2 * random.random(part.shape) - 1)))
 
 
 def _limits(module: nn.Conv2d | nn.Linear, start: Start) -> tuple[float, float]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from pydantic import field_validator, model_validator
 from torch import Tensor
+from torch.nn.functional import embedding
 
 from moe_lab.core.config import knob, require
-from moe_lab.core.trials import stream
+from moe_lab.core.trials import Draw, drawn, stream, tensor_of
 from moe_lab.datasets import ColourImages, cifar
+from moe_lab.datasets.digits import LEVELS
 from moe_lab.vision.images import CifarTask, Images, ImageTask, Split, cifar_images, digit_images, images_of
 
 Variant = Literal["vehicles", "noise", "spurious", "classes"]
@@ -81,18 +83,32 @@ class QuadrantTask(ImageTask):
     def image(self) -> tuple[int, int, int]:
         return (1, 16, 16)
 
-    def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
-        pixels, digits, is_test = digit_images()
+    def draws(self, samples: int, split: Split) -> dict[str, Draw]:
+        """Returns the raw numbers of a trial."""
+        noise = {"noise": Draw(f"{split}/noise", (samples, *self.image), "normal")} if self.noise else {}
+        return {
+            "images": Draw(f"{split}/images", (samples, 4)),
+            "places": Draw(f"{split}/places", (samples,), "whole", things=4),
+            **noise,
+        }
+
+    def _sampled(self, samples: int, trials: Sequence[int], seed: int, split: Split) -> tuple[Tensor, Tensor, Tensor]:
+        return self.made(drawn(self.draws(samples, split), trials, seed), split)
+
+    def made(self, raw: Mapping[str, Tensor], split: Split) -> tuple[Tensor, Tensor, Tensor]:
+        """Makes images (trial, N, 1, 16, 16), labels and boxes as raw numbers determine."""
+        levels, digits, is_test = digit_images()
         pool = images_of(is_test, split)
         groups = [pool[digits[pool] == digit] for digit in self.digits]
         others = pool[~np.isin(digits[pool], self.digits)]
-        labels = np.arange(samples) % self.classes
-        chosen = _chosen(groups, others, labels, stream(seed, trial, f"{split}/images"))
-        places = stream(seed, trial, f"{split}/places").integers(4, size=samples)
-        images = _in_quadrants(pixels[chosen][:, :, None], places)
+        trials, samples = raw["places"].shape
+        labels = (torch.arange(samples) % self.classes).expand(trials, -1)
+        chosen, places = _chosen(groups, others, labels, raw["images"]), raw["places"].long()
+        tiles = embedding(chosen, levels.flatten(1).to(torch.float64) / LEVELS)
+        images = _in_quadrants(tiles.unflatten(-1, (1, *levels.shape[1:])), places)
         if self.noise:
-            images += self.noise * stream(seed, trial, f"{split}/noise").standard_normal(images.shape)
-        return images, labels, _quadrants(places, 8)
+            images = images + tensor_of(self, "noise") * raw["noise"]
+        return images, labels, _quadrants(places, levels.shape[1])
 
 
 class VehiclesTask(CifarTask):
@@ -148,14 +164,16 @@ class VehiclesTask(CifarTask):
         places = stream(seed, trial, f"{split}/places")
         if self.variant in ("vehicles", "spurious"):
             groups, others = _pools(data, pool, VEHICLES, split), _pool(data, pool, ANIMALS, split)
-            chosen = _chosen(groups, others, labels, random)
+            chosen = _chosen_of(groups, others, labels, random)
             if self.variant == "spurious" and split == "train":
                 self._tie(data, pool, labels, chosen, stream(seed, trial, "train/spurious"))
             quadrants = places.integers(4, size=samples)
-            images, boxes = _in_quadrants(_halved(data.images[chosen]), quadrants), _quadrants(quadrants, 16)
+            placed = torch.from_numpy(quadrants)
+            images = _in_quadrants(torch.from_numpy(_halved(data.images[chosen])), placed).numpy()
+            boxes = _quadrants(placed, 16).numpy()
         else:
             groups = _pools(data, pool, tuple(range(10)), split)
-            chosen = _chosen(groups, pool, labels, random)[:, 0]
+            chosen = _chosen_of(groups, pool, labels, random)[:, 0]
             if self.variant == "classes":
                 images = data.images[chosen].astype(np.float32) / 255
                 boxes = np.broadcast_to([0, 0, 32, 32], (samples, 4)).copy()
@@ -190,28 +208,37 @@ class VehiclesTask(CifarTask):
 # --- images ---------------------------------------------------------------------------------------------------------
 
 
-def _chosen(groups: Sequence[np.ndarray], others: np.ndarray, labels: np.ndarray, random: Any) -> np.ndarray:
-    """(N, 4) images: the object of each label's group, then three others."""
-    uniform = random.random((len(labels), 4))
-    index = others[(uniform * len(others)).astype(np.int64)]
-    for label, group in enumerate(groups):
-        rows = labels == label
-        index[rows, 0] = group[(uniform[rows, 0] * len(group)).astype(np.int64)]
-    return index
+def _chosen(
+    groups: Sequence[np.ndarray], others: np.ndarray, labels: Int[Tensor, "*N"], uniform: Float[Tensor, "*N 4"]
+) -> Int[Tensor, "*N 4"]:
+    """Chooses images by uniform numbers: the object of each label's group, then three others."""
+
+    def one_of(among: np.ndarray, numbers: Tensor) -> Tensor:
+        return torch.from_numpy(among)[(numbers * len(among)).long()]
+
+    own = torch.stack([one_of(group, uniform[..., 0]) for group in groups], -1).gather(-1, labels[..., None])
+    return torch.cat([own, one_of(others, uniform[..., 1:])], -1)
 
 
-def _in_quadrants(tiles: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Puts (N, 4, C, s, s) tiles into the quadrants of images, the first at `places`, the others in order."""
-    count, _, channels, side, _ = tiles.shape
-    quadrant = np.arange(4)[None]
-    order = np.where(quadrant == places[:, None], 0, np.where(quadrant < places[:, None], quadrant + 1, quadrant))
-    placed = np.take_along_axis(tiles, order[:, :, None, None, None], 1).reshape(count, 2, 2, channels, side, side)
-    return np.ascontiguousarray(placed.transpose(0, 3, 1, 4, 2, 5)).reshape(count, channels, 2 * side, 2 * side)
+def _chosen_of(groups: Sequence[np.ndarray], others: np.ndarray, labels: np.ndarray, random: Any) -> np.ndarray:
+    """The same by numbers drawn from a stream."""
+    uniform = torch.from_numpy(random.random((len(labels), 4)))
+    return _chosen(groups, others, torch.from_numpy(labels), uniform).numpy()
 
 
-def _quadrants(places: np.ndarray, side: int) -> np.ndarray:
+def _in_quadrants(tiles: Float[Tensor, "*N 4 C s s"], places: Int[Tensor, "*N"]) -> Float[Tensor, "*N C h w"]:
+    """Puts tiles into the quadrants of images, the first at `places`, the others in order."""
+    *count, _, channels, side, _ = tiles.shape
+    quadrant, place = torch.arange(4), places[..., None]
+    order = torch.where(quadrant == place, 0, torch.where(quadrant < place, quadrant + 1, quadrant))
+    placed = tiles.gather(-4, order[..., None, None, None].expand_as(tiles)).unflatten(-4, (2, 2))
+    return placed.movedim(-3, -5).movedim(-2, -3).reshape(*count, channels, 2 * side, 2 * side)
+
+
+def _quadrants(places: Int[Tensor, "*N"], side: int) -> Int[Tensor, "*N 4"]:
     """The boxes of quadrants."""
-    return np.stack([places // 2 * side, places % 2 * side, *np.full((2, len(places)), side)], 1).astype(np.int64)
+    width = torch.full_like(places, side)
+    return torch.stack([places // 2 * side, places % 2 * side, width, width], -1)
 
 
 def _halved(images: np.ndarray) -> np.ndarray:

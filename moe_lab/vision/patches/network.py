@@ -14,6 +14,9 @@ from torch.nn import functional
 
 from moe_lab.vision.layers import Gates, SameConv2d, norm, same_conv2d
 
+LAYOUT = torch.channels_last
+"""The memory layout of images in which convolutions of few channels take about half of the time on a CPU."""
+
 
 class RoutedImages(NamedTuple):
     """Which patches the experts keep.
@@ -73,6 +76,8 @@ def narrowed(width: int, momentum: float) -> list[nn.Module]:
 class ConvNetwork(nn.Module):
     """WRN-10; with the plain trunk, its last group has no identity beside it."""
 
+    layout: torch.memory_format = LAYOUT
+
     def __init__(self, kind: str, channels: int, width: int, classes: int, momentum: float) -> None:
         super().__init__()
         last = 64 * width
@@ -84,7 +89,7 @@ class ConvNetwork(nn.Module):
         self.dense = nn.Linear(last, classes)
 
     def forward(self, x: Float[Tensor, "B C H W"]) -> Float[Tensor, "B c"]:
-        return self.dense(self.body(_fast(x)).mean((2, 3)))
+        return self.dense(self.body(x.contiguous(memory_format=self.layout)).mean((2, 3)))
 
 
 class PatchLayer(nn.Module):
@@ -141,9 +146,9 @@ class PatchLayer(nn.Module):
         scores = self.gates(x).flatten(2)
         if self.kind == "soft":
             return RoutedImages(scores.softmax(2), None)
-        top = scores.topk(self.keep, 2, sorted=False)
-        values = top.values.softmax(2) if self.over_kept else scores.softmax(2).gather(2, top.indices)
-        return RoutedImages(torch.zeros_like(scores).scatter(2, top.indices, values), top.indices)
+        places = scores.detach().sort(dim=2, descending=True, stable=True).indices[..., : self.keep]
+        values = scores.gather(2, places).softmax(2) if self.over_kept else scores.softmax(2).gather(2, places)
+        return RoutedImages(torch.zeros_like(scores).scatter(2, places, values), places)
 
     def forward(self, x: Float[Tensor, "B D h w"]) -> Float[Tensor, "B D"]:
         return self.pooled(x, self.routed(x))
@@ -163,10 +168,14 @@ class PatchLayer(nn.Module):
         answers = []
         for expert, (weight, bias) in enumerate(self._convolutions()):
             own = slice(expert * channels, (expert + 1) * channels)
-            averages = self.norm.running_mean[own], self.norm.running_var[own]  # type: ignore[index]
+            of_all = self.norm.running_mean, self.norm.running_var
+            mean, variance = (average[own].clone() for average in of_all)  # type: ignore[index]
             learned = self.norm.weight[own], self.norm.bias[own]
             z = x if self.kind == "none" else x * maps[:, expert : expert + 1]
-            z = functional.batch_norm(z, *averages, *learned, self.training, self.norm.momentum or 0, self.norm.eps)
+            momentum, epsilon = self.norm.momentum or 0, self.norm.eps
+            z = functional.batch_norm(z, mean, variance, *learned, self.training, momentum, epsilon)
+            for average, new in zip(of_all, (mean, variance), strict=True):
+                average[own].copy_(new)  # type: ignore[index]
             answers.append(same_conv2d(z.relu_(), weight, bias))
         return self.last(torch.cat(answers, 1)).relu_().mean((2, 3))
 
@@ -206,8 +215,9 @@ def _norm_relu(
         variance = ((rows - mean[:, None]).square().sum(1) + rest * (fill - mean).square()) / total
         if layer.running_mean is not None and layer.running_var is not None:
             with torch.no_grad():
-                layer.running_mean.lerp_(mean.flatten(), layer.momentum or 0)
-                layer.running_var.lerp_(variance.flatten() * (total / (total - 1)), layer.momentum or 0)
+                unbiased = variance.flatten() * (total / (total - 1))
+                for average, of_batch in ((layer.running_mean, mean.flatten()), (layer.running_var, unbiased)):
+                    average += (layer.momentum or 0) * (of_batch - average)  # lerp_ cannot be batched
     else:
         mean, variance = (part.view_as(fill) for part in (layer.running_mean, layer.running_var))  # type: ignore[union-attr]
     scale = layer.weight.view_as(fill) * torch.rsqrt(variance + layer.eps)
@@ -217,6 +227,8 @@ def _norm_relu(
 
 class PatchNetwork(nn.Module):
     """A trunk, the convolution to D channels, the layer of experts and a dense layer."""
+
+    layout: torch.memory_format = LAYOUT
 
     def __init__(self, kind: str, channels: int, width: int, classes: int, momentum: float, layer: PatchLayer) -> None:
         super().__init__()
@@ -229,11 +241,6 @@ class PatchNetwork(nn.Module):
 
     def routed(self, x: Float[Tensor, "B C H W"]) -> tuple[Float[Tensor, "B c"], RoutedImages]:
         """Computes the logits and the routing."""
-        cells = self.body(_fast(x))
+        cells = self.body(x.contiguous(memory_format=self.layout))
         routed = self.layer.routed(cells)
         return self.dense(self.layer.pooled(cells, routed)), routed
-
-
-def _fast(x: Tensor) -> Tensor:
-    """The memory layout in which convolutions of few channels take about half of the time on a CPU."""
-    return x.contiguous(memory_format=torch.channels_last)

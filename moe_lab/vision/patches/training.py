@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from moe_lab.core.optimizers import Sgd, changed_by
@@ -103,13 +104,9 @@ class PatchImageLearner(ImageLearner):
         predicted = torch.cat([logits.argmax(1) for logits, _ in each])
         kept = torch.cat([routed.kept for _, routed in each]).to(self.images.dtype)
         gates = torch.cat([routed.gates for _, routed in each])
-        inside = self.inside[:, None]
         return {
             "test_accuracy": self._accuracy(predicted),
-            "kept_in_object": (kept * inside).sum() / kept.sum(),
-            "expert_kept_in_object": (kept * inside).sum((0, 2)) / kept.sum((0, 2)),
-            "expert_gate_in_object": (gates * inside).sum((0, 2)) / gates.sum((0, 2)),
-            "gate_in_object": (gates * inside).sum() / gates.sum(),
+            **found_in(self.inside, kept, gates),
             "example_predicted": predicted[:shown],
             "example_kept": kept[:shown],
             "example_gates": gates[:shown],
@@ -117,3 +114,17 @@ class PatchImageLearner(ImageLearner):
 
     def _accuracy(self, predicted: Tensor) -> Tensor:
         return (predicted == self.test_labels).cpu().double().mean()  # some devices have no doubles
+
+
+def found_in(
+    inside: Float[Tensor, "*T N n"], kept: Float[Tensor, "*T N k n"], gates: Float[Tensor, "*T N k n"]
+) -> dict[str, Tensor]:
+    """Measures how much of what experts keep of images lies in the object, and how much of the gates' sum."""
+    own = inside[..., None, :]
+    of_experts = {
+        name: ((all_of * own).sum((-3, -1)), all_of.sum((-3, -1))) for name, all_of in (("kept", kept), ("gate", gates))
+    }
+    return {
+        **{f"{name}_in_object": part.sum(-1) / whole.sum(-1) for name, (part, whole) in of_experts.items()},
+        **{f"expert_{name}_in_object": part / whole for name, (part, whole) in of_experts.items()},
+    }

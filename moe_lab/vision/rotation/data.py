@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from moe_lab.core.config import knob, require
 from moe_lab.core.trials import stream
+from moe_lab.datasets.digits import LEVELS
 from moe_lab.vision.images import CifarTask, Images, ImageTask, Split, digit_images, images_of
 
 KINDS = ("reversed", "leaky", "jittered")
@@ -78,13 +79,13 @@ class TurnTask(_TurnedTask):
         return (1, 8, 8) if self.kind == "leaky" else (1, _PADDED, _PADDED)
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Tensor, np.ndarray, np.ndarray]:
-        pixels, digits, is_test = digit_images()
+        levels, digits, is_test = digit_images()
         pool = images_of(is_test, split)
         uniform = stream(seed, trial, f"{split}/images").random((samples, 3))
         chosen = pool[(uniform[:, 0] * len(pool)).astype(np.int64)]
         labels = np.arange(samples) % 2
         negative = uniform[:, 1] < 0.5
-        images = torch.as_tensor(pixels[chosen])[:, None]
+        images = levels[chosen][:, None].to(torch.float64) / LEVELS
         if self.kind == "leaky":
             images = torch.where(_column(labels == 1), turned(images, np.full(samples, self.angle or 30.0)), images)
         else:
