@@ -370,7 +370,7 @@ LABS = (
     Lab("GridlockLab", module="labs.gridlock", paper="gridlock2019", notebook="06", page="gridlock.html"),
     Lab("StuckRateLab", module="labs.stuck_rate", paper="gridlock2019", notebook="06", page="stuck.html"),
     Lab("LandscapeLab", module="labs.landscape", paper="gated2019", notebook="07", page="landscape.html"),
-    Lab("PatchMapLab", module="labs.patch_map", paper="pmoe2023", notebook="08"),
+    Lab("PatchMapLab", module="labs.patch_map", paper="pmoe2023", notebook="08", page="patch_map.html"),
     Lab("ModelPruningLab", module="labs.model_pruning", paper="pruning2024", notebook="09"),
     Lab("BalanceLab", module="labs.balance", paper="chen2022", notebook="10", page="balance.html"),
     Lab("RoutingChoicesLab", module="labs.routing_choices", paper="pmoe2023", notebook="11", page="routing.html"),

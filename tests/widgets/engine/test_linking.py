@@ -65,9 +65,9 @@ def test_the_link_of_a_lab_with_a_page_opens_its_own_run(name: str) -> None:
 
 
 def test_the_link_of_a_lab_without_a_page_opens_its_notebook() -> None:
-    lab = moe_lab_widgets.PatchMapLab(playing=False)
+    lab = moe_lab_widgets.ModelPruningLab(playing=False)
     try:
-        assert lab.link("https://example.org/course").address == "https://example.org/course/08_real_images.html"
+        assert lab.link("https://example.org/course").address == "https://example.org/course/09_prune_a_model.html"
     finally:
         lab.close()
 

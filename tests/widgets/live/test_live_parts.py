@@ -44,7 +44,7 @@ def repeated(folder: Path, compute: Any, *given: torch.Tensor) -> None:
     with recorder.program("all"):
         made = compute(*given)
     results = [recorder.place(one) for one in made]
-    letters = {torch.float64: "f", torch.int64: "i", torch.int32: "i", torch.bool: "b"}
+    letters = {torch.float64: "f", torch.int64: "i", torch.uint8: "i", torch.int32: "i", torch.bool: "b"}
     recorded = {
         "programs": {"all": [one.told for one in recorder.programs["all"]]},
         "buffers": [[letters[dtype], count] for dtype, count in recorder.buffers],
@@ -169,6 +169,32 @@ def test_slopes_of_operations(tmp_path: Path) -> None:
         return found
 
     repeated(tmp_path, compute, random(4, 5, 6), random(4, 5, 6) + 1)
+
+
+@pytest.mark.parametrize(("groups", "stride", "padding", "kernel"), [(1, 1, 1, 3), (3, 2, 0, 3), (2, 1, 0, 1)])
+def test_convolutions_and_their_slopes(tmp_path: Path, groups: int, stride: int, padding: int, kernel: int) -> None:
+    def compute(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> list[torch.Tensor]:
+        given = [one.detach().requires_grad_() for one in (x, weight, bias)]
+        wider = torch.nn.functional.pad(given[0], (0, 1, 0, 1))  # whose slope is a padding that cuts off
+        found = torch.nn.functional.conv2d(wider, *given[1:], stride=stride, padding=padding, groups=groups)
+        return [found.detach(), *torch.autograd.grad(found.square().sum(), given)]
+
+    weight, bias = random(2 * groups, 4, kernel, kernel), random(2 * groups)
+    repeated(tmp_path, compute, random(3, 4 * groups, 6, 7), weight, bias)
+
+
+def test_batch_norm_in_training_and_afterwards(tmp_path: Path) -> None:
+    def compute(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor) -> list[torch.Tensor]:
+        given = [one.detach().requires_grad_() for one in (x, weight, bias)]
+        mean, variance = torch.zeros(4, dtype=torch.float64), torch.ones(4, dtype=torch.float64)
+        training, later = (
+            torch.nn.functional.batch_norm(given[0], mean, variance, *given[1:], training=one, momentum=0.3)
+            for one in (True, False)
+        )
+        slopes = torch.autograd.grad((training.relu() ** 3 + later).sum(), given)
+        return [training.detach(), later.detach(), mean, variance, *slopes, x.square().rsqrt(), x.clone().relu_()]
+
+    repeated(tmp_path, compute, random(5, 4, 3, 3), random(4), random(4))
 
 
 def test_a_long_line_is_sorted_as_a_short_one(tmp_path: Path) -> None:

@@ -93,7 +93,9 @@ def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
         for name, choice in when.items():
             values[name] = int(random.integers(choice[0], choice[1] + 1)) if isinstance(choice, tuple) else choice
         values |= {"seed": int(random.integers(1000)), "steps": 23}
-        if "samples" in values:
+        if lab == "PatchMapLab":  # whole batches, of convolutions, which take long
+            values |= {"samples": int(random.choice([100, 200])), "trials": int(random.choice([1, 2]))}
+        elif "samples" in values:
             values["samples"] = int(random.integers(*SAMPLES.get(lab, (20, 80)))) * 2
         # larger ones may diverge, and magnify rounding; more trials take longer
         for name, most in {"strength": 0.3, "learning_rate": 20.0, "trials": 6, "iterations": 60}.items():
@@ -307,7 +309,7 @@ def test_what_choices_have_alike_is_the_same_in_their_recordings() -> None:
 
 def test_a_lab_that_is_not_recorded_is_refused() -> None:
     with pytest.raises(ValueError, match="a Lab must be made of marks, and say how it is recorded"):
-        documents.page_of(moe_lab_widgets.PatchMapLab)
+        documents.page_of(moe_lab_widgets.ModelPruningLab)
 
 
 def test_what_reads_a_number_is_refused_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:

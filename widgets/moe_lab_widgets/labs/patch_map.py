@@ -15,6 +15,7 @@ from moe_lab.drawing.words import NOTHING, Words, either, say
 from moe_lab.vision.patches.data import QuadrantTask
 from moe_lab.vision.patches.model import WRN, Model, PatchWRN
 from moe_lab.vision.patches.run import PatchImageRun
+from moe_lab.vision.patches.together import PatchImageTraining
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues
 from moe_lab_widgets.drawing.mark_words import larger, median_of, of_three, spread_note, whole_passes
 from moe_lab_widgets.drawing.marks_on_axes import mark_panel, sentence
@@ -23,6 +24,7 @@ from moe_lab_widgets.engine.knobs import MORE_TRIALS, LabKnob, config_from, offe
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.labs.patch_map_goals import GOALS, QUESTION
 from moe_lab_widgets.labs.patch_map_stories import STORIES
+from moe_lab_widgets.live.declare import LivePage
 
 STUDY, NO_GATE, CONV = MODELS = ("pMoE", "no gate", "conv")
 """WRN-pMoE, the same network whose experts get all patches, and the network without experts."""
@@ -38,10 +40,10 @@ BATCH = 50
 """Divides every N on the slider: a smaller last batch would spoil batch norm's averages just before the end."""
 RECORDS = 30
 """Approximate number of records of a run: six to ten seconds at 3 to 5 records per second."""
-CONTROLS_EVERY = 2
-"""Records from one measurement of the controls to the next."""
 KEEPING = ("learned", "random")
 """Gates that keep l patches; the others keep all."""
+EXPERTS, USUAL = (1, 2, 4, 8), 4
+"""The values of k, which divide the 64 channels; and the one at which the Lab opens."""
 QUARTERS = 4
 CHANCE = 1 / QUARTERS
 """One of four quarters is the object, whatever l and k are; and one of four classes is right."""
@@ -61,7 +63,7 @@ KNOBS = (
     offer(PatchWRN, "patches_per_expert", main=True, meaning="patches kept per expert", default=2, enabled_when=_keeps,
           effect="Each expert sees more of the image. With all 16 there is nothing left to choose.",
           applies="only to gates that keep some patches (learned or random)"),
-    offer(PatchWRN, "experts", main=True, slider=None, choices=(1, 2, 4, 8),  # that divide 64 channels
+    offer(PatchWRN, "experts", main=True, slider=None, choices=EXPERTS,
           effect="More experts, each with a smaller part of the 64 channels."),
     offer(PatchImageRun, "samples", main=True, default=600, effect="More samples help all three networks."),
     offer(QuadrantTask, "noise", main=True, symbol="σ", meaning="noise on every pixel", default=0.1,
@@ -83,18 +85,11 @@ KNOBS = (
 
 
 def runs(values: Mapping[str, Any]) -> dict[str, PatchImageRun]:
-    """Returns the runs of the model under study and of its controls, which are measured more rarely."""
+    """Returns the runs of the model under study and of its controls."""
     task, epochs = config_from(QuadrantTask, values), epochs_of(values)
     shared: dict[str, Any] = {"epochs": epochs, "test_samples": TEST_SAMPLES, "examples": EXAMPLES}
     return {
-        name: config_from(
-            PatchImageRun,
-            values,
-            model=model,
-            task=task,
-            measure_every=1 if name == STUDY else CONTROLS_EVERY,
-            **shared,
-        )
+        name: config_from(PatchImageRun, values, model=model, task=task, **shared)
         for name, model in models(values).items()
     }
 
@@ -270,6 +265,24 @@ def diverged(name: str, trials: str) -> str:
     return f"The loss of the {model} became infinite in {trials}: try a smaller step size."
 
 
+LIVE = LivePage(
+    numbers={
+        "patches_per_expert": (3, 5, 7), "samples": (100, 150, 200), "noise": (0.3, 0.5, 0.2), "trials": (3, 4, 2),
+        "learning_rate": (0.1, 0.3, 0.2), "steps": (60, 80, 40), "image": (1, 2, 3),
+    },
+    choices=[
+        *({"gates": "learned", "softmax": "all", "experts": experts} for experts in EXPERTS[1:]),
+        {"gates": "learned", "softmax": "kept", "experts": USUAL},
+        *({"gates": gates, "experts": USUAL} for gates in ("none", "soft")),
+    ],
+    looks=("image",),
+    missing=(
+        "Random gates and one expert alone need Python.",
+        f"Without gates, with soft ones, and with a softmax over the kept patches the page has {USUAL} experts.",
+    ),
+)  # fmt: skip
+"""How the Lab is recorded for a page."""
+
 PatchMapLab = lab(
     "Patch map",
     name="PatchMapLab",
@@ -279,17 +292,19 @@ PatchMapLab = lab(
     """,
     knobs=KNOBS,
     runs=runs,
+    training=PatchImageTraining,
+    page=LIVE,
     records=RECORDS,
     measures=measures,
     panels=(
-        mark_panel("Which patches experts keep", image, image_axes, image_note, width=356, margins=(20, 20, 102, 34)),
+        mark_panel("Which patches experts keep", image, image_axes, image_note, width=348, margins=(20, 20, 102, 34)),
         mark_panel(
             "Found the object?",
             found,
             found_axes,
             found_note,
-            width=424,
-            margins=(84, 60, 84, 34),
+            width=432,
+            margins=(92, 60, 84, 34),
             rows=(160, 60),
             gap=84,
         ),

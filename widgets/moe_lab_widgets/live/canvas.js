@@ -18,6 +18,7 @@ import {
 import { OF_MAPS, bound } from "./maps.js";
 import { OF_MATCHES } from "./matches.js";
 import { median } from "./plain.js";
+import { OF_IMAGES } from "./patched.js";
 import { OF_EXPERTS } from "./shapes.js";
 import { OF_PLANES } from "./planes.js";
 import { OF_PRUNING } from "./strips.js";
@@ -426,4 +427,4 @@ const MARKS = {
     this.write(written(one.words), this.x(one.x) + (one.right ?? 0), y, looks);
   },
 };
-const ALL = [MARKS, OF_EXPERTS, OF_MAPS, OF_MATCHES, OF_PLANES, OF_PRUNING];
+const ALL = [MARKS, OF_EXPERTS, OF_IMAGES, OF_MAPS, OF_MATCHES, OF_PLANES, OF_PRUNING];

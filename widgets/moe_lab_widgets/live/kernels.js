@@ -126,6 +126,10 @@ const missing = (h, n, o, os, p, ps) => {
   for (let i = 0; i < n; i++, o += os, p += ps) h[o] = h[p] !== h[p] ? 1 : 0;
 };
 /** @type {Loop} */
+const rsqrt = (h, n, o, os, p, ps) => {
+  for (let i = 0; i < n; i++, o += os, p += ps) h[o] = 1 / Math.sqrt(h[p]);
+};
+/** @type {Loop} */
 const truncate = (h, n, o, os, p, ps) => {
   for (let i = 0; i < n; i++, o += os, p += ps) h[o] = Math.trunc(h[p]);
 };
@@ -293,6 +297,7 @@ export const LOOPS = {
   copy,
   truth,
   invert,
+  rsqrt,
   truncate,
 };
 

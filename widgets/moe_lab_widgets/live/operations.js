@@ -77,6 +77,7 @@ const fillingWith = (place) =>
 const MAKERS = {
   empty: nothing,
   new_empty: nothing,
+  new_empty_strided: nothing,
   empty_like: nothing,
   zeros: filling(0),
   zeros_like: filling(0),
@@ -140,6 +141,9 @@ const MAKERS = {
     }
     return this.over(LOOPS.clamp, output, this.operand(given[0]), this.operand(low), this.operand(high));
   },
+  relu({ given, results: [output] }) {
+    return this.overOrQuick(LOOPS.maximum, this.quick.maximum, output, this.operand(given[0]), this.operand(0));
+  },
   clamp_min({ given, results: [output] }) {
     const [input, low] = given.map((one) => this.operand(one));
     return this.overOrQuick(LOOPS.maximum, this.quick.maximum, output, input, low);
@@ -161,13 +165,15 @@ const MAKERS = {
     const input = this.operand(given[0]);
     /** @type {number[]} */
     const pads = given[1];
-    let inner = output;
+    let [inner, stays] = [output, input];
     for (let pair = 0; 2 * pair < pads.length; pair++) {
       const d = output.sizes.length - 1 - pair;
-      if (Math.min(pads[2 * pair], pads[2 * pair + 1]) < 0) throw new Error("a page pads, and cuts nothing off");
-      inner = part(inner, d, pads[2 * pair], input.sizes[d]);
+      const [before, after] = pads.slice(2 * pair, 2 * pair + 2); // what is negative is cut off
+      const count = input.sizes[d] + Math.min(0, before) + Math.min(0, after);
+      inner = part(inner, d, Math.max(0, before), count);
+      stays = part(stays, d, Math.max(0, -before), count);
     }
-    return [this.filled(output, given[2] ?? 0), this.over(LOOPS.copy, inner, input)];
+    return [this.filled(output, given[2] ?? 0), this.over(LOOPS.copy, inner, stays)];
   },
   softplus_backward({ given, results: [output] }) {
     return this.over(LOOPS.softplus_backward, output, ...given.slice(0, 2).map((one) => this.operand(one)));

@@ -21,6 +21,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from moe_lab_widgets.live.decomposed import taken_apart
+
+META = torch.device("meta")
 Place = dict[str, Any]
 """{"buffer", "offset", "sizes", "strides"}"""
 
@@ -165,6 +168,11 @@ class OperationRecorder(TorchDispatchMode):
         return False  # nothing is compiled here
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        if (kwargs and kwargs.get("device") == META) or any(isinstance(one, Tensor) and one.is_meta for one in args):
+            return func(*args, **(kwargs or {}))  # shapes alone
+        if (instead := taken_apart(func)) is not None:
+            with self:
+                return instead(*args, **(kwargs or {}))
         name, writes = _about(func)
         if name in READS:
             raise NotRecordedError(f"{func} reads a number, which a page has to decide anew{_where()}")

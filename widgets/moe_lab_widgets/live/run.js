@@ -6,7 +6,7 @@ import { placesIn } from "./places.js";
 import { Stream } from "./streams.js";
 
 /** @typedef {import("./places.js").Place} Place */
-/** @typedef {"uniform" | "float32" | "normal" | "gumbel" | "order"} Kind */
+/** @typedef {"uniform" | "float32" | "normal" | "gumbel" | "order" | "whole"} Kind */
 /** Raw numbers (trial, ...) of a purpose; of several streams along the second axis; orders of so many things. Before
  * them others are drawn of each stream: their kind, how many, and things. Of steps in blocks, the numbers of a block,
  * and those of a step.
@@ -300,6 +300,7 @@ class Source {
     for (let i = 0; i < into.length; i++) {
       if (kind === "normal") into[i] = stream.normal();
       else if (kind === "gumbel") into[i] = stream.gumbel();
+      else if (kind === "whole") into[i] = Math.floor((stream.word() / 4294967296) * things);
       else into[i] = kind === "float32" ? (stream.word() >>> 8) / 16777216 : stream.uniform();
     }
   }
