@@ -20,6 +20,7 @@ import nbformat
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from matplotlib import pyplot as plt
 
 from moe_lab.core.installing import how_to_install
 from moe_lab.course import glossary
@@ -33,6 +34,7 @@ from moe_lab_papers.form import SCHEMA
 from moe_lab_papers.runner import Order
 from moe_lab_papers.verdicts import Row
 from moe_lab_widgets import pages, play
+from moe_lab_widgets.engine.linking import own_site
 from moe_lab_widgets.playground import bundle
 from tests.helpers.effort import THOROUGH, only_thorough
 from tests.papers import measured
@@ -249,10 +251,19 @@ class TestBuilt:
 
     def test_the_site_begins_with_the_playground_which_leads_to_the_course(self, built):
         first = (built / "index.html").read_text(encoding="utf-8")
-        assert first == (built / "playground.html").read_text(encoding="utf-8") == pages.page(FRONT, ".")
+        assert first == (built / "playground.html").read_text(encoding="utf-8")
+        (card,) = re.findall(r'<meta property="og:image" content=".+\n<meta name="twitter:card".+\n', first)
+        assert first.replace(card, "") == pages.page(FRONT, ".")
         for lab in PAGES:
             for link in bundle.links(lab, "."):
                 assert (built / link["address"]).is_file(), link
+
+    def test_who_posts_the_address_of_a_lab_shows_its_picture(self, built):
+        for name in PAGES.values():
+            text = (built / name).read_text(encoding="utf-8")
+            (address,) = re.findall(r'<meta property="og:image" content="([^"]+)">', text)
+            assert address == f"{own_site()}/cards/{Path(name).stem}.png" and address.startswith("https://")
+            assert plt.imread(built / "cards" / f"{Path(name).stem}.png").shape[1] >= 600
 
     def test_labs_of_the_playground_are_live_beside_their_still_pictures(self, built):
         for number, lab in (("00", FRONT), ("03", "PhaseTransitionLab"), ("06", "GridlockLab")):

@@ -7,6 +7,7 @@ notebook stores stands there instead (docs/site.css).
 from __future__ import annotations
 
 import ast
+import base64
 import html
 import shutil
 from collections.abc import Mapping
@@ -17,8 +18,9 @@ from nbformat import NotebookNode
 
 from moe_lab.registry import LABS, NOTEBOOKS, PAGES
 from moe_lab_widgets import pages
-from moe_lab_widgets.engine.linking import link_of
+from moe_lab_widgets.engine.linking import link_of, own_site
 from moe_lab_widgets.playground.declared import complete, kind_of
+from tools.pairs import read
 
 FRONT = "RouterAlignmentLab"
 """Whose page is the site's first one, too."""
@@ -41,6 +43,9 @@ WIDE = """```{raw} html
 .bd-main .bd-content .bd-article-container { max-width: 1180px !important; padding-inline: 8px; }
 </style>
 ```"""
+CARDS = "cards"
+"""The folder of the site with the pictures of cards."""
+TITLED = '<meta property="og:title"'
 OPENED = ("ask", "playing", "projector")
 """Arguments of a Lab that say how it opens, and not what runs."""
 
@@ -102,8 +107,31 @@ def live(lab: str, values: Mapping[str, Any], note: str) -> str:
     return f'<div class="moe-lab-live">{frame}<p class="moe-lab-note">{note}</p></div>\n{HEIGHTS}'
 
 
-def write_pages(folder: Path) -> None:
-    """Writes the pages of the playground into the built site, and that of `FRONT` as its first page."""
-    for lab in PAGES:
-        pages.write(lab, folder, ".")
+def write_pages(root: Path, folder: Path) -> None:
+    """Writes the pages of the playground into the built site, and that of `FRONT` as its first page.
+
+    Whoever posts the address of one sees a card: the picture of its Lab that the notebook stores.
+    """
+    (folder / CARDS).mkdir(exist_ok=True)
+    for lab, name in PAGES.items():
+        card = Path(CARDS, name).with_suffix(".png")
+        (folder / card).write_bytes(picture_of(lab, root))
+        text = pages.page(lab, ".").replace(TITLED, f"{card_at(card)}{TITLED}", 1)
+        (folder / name).write_text(text, encoding="utf-8")
     shutil.copyfile(folder / PAGES[FRONT], folder / "index.html")
+
+
+def card_at(card: Path) -> str:
+    """Returns what tells of a card at the address of the site: who shows it knows no other."""
+    address = html.escape(f"{own_site()}/{card.as_posix()}")
+    return f'<meta property="og:image" content="{address}">\n<meta name="twitter:card" content="summary_large_image">\n'
+
+
+def picture_of(lab: str, root: Path) -> bytes:
+    """Returns the first picture of a Lab in its notebook, as PNG."""
+    (number,) = (one.notebook for one in LABS if one.name == lab)
+    (stem,) = (one.stem for one in NOTEBOOKS if one.number == number)
+    notebook = read(root / "notebooks" / f"{stem}.ipynb")
+    place = next(place for place, run in cells_of(notebook).items() if run.lab == lab)
+    found = (output.get("data", {}).get("image/png") for output in notebook.cells[place].outputs)
+    return base64.b64decode(next(one for one in found if one))

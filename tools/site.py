@@ -255,7 +255,7 @@ def build(root: Path, out: Path, results: Path | None = None, draw: bool = False
         if subprocess.run(command, cwd=root).returncode:
             raise RuntimeError("Sphinx could not build the site; see its messages above")
         _mend(built)
-        write_pages(built)
+        write_pages(root, built)
         shutil.rmtree(out, ignore_errors=True)
         shutil.move(built, out)
 
