@@ -142,6 +142,11 @@ def from_elsewhere() -> bool:
     return _SOURCE.get() is not None
 
 
+def one_of(uniform: torch.Tensor, count: int) -> torch.Tensor:
+    """Returns integers 0 ... count-1, one for each number, so that fewer samples are a prefix of more samples."""
+    return (uniform * count).long().clamp(max=count - 1)
+
+
 def drawn_together(trials: Sequence[int]) -> list[Sequence[int]]:
     """Divides trials into those whose raw numbers are drawn together: one by one, which needs less memory.
 

@@ -19,7 +19,7 @@ from pydantic import model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import Draw, drawn, drawn_together, tensor_of
+from moe_lab.core.trials import Draw, drawn, drawn_together, one_of, tensor_of
 
 ROLES = ("signal", "distractor", "background")
 SIGNAL, DISTRACTOR, BACKGROUND = range(3)
@@ -96,11 +96,6 @@ def shuffled(
     order = positions.sort(dim=2, stable=True).indices  # inverse permutation: the patch at each position
     moved = [part.gather(2, order) for part in (index, roles, sides)]
     return PatchSamples(bank, moved[0].int(), labels.contiguous(), positions[..., 0], *moved[1:])
-
-
-def one_of(uniform: Tensor, count: int) -> Tensor:
-    """Returns integers 0 ... count-1, one for each number, so that fewer samples are a prefix of more samples."""
-    return (uniform * count).long().clamp(max=count - 1)
 
 
 class PatternTask(Config):

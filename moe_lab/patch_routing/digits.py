@@ -16,7 +16,7 @@ from pydantic import field_validator, model_validator
 from torch import Tensor
 
 from moe_lab.core.config import Config, knob, require
-from moe_lab.core.trials import Draw, drawn, drawn_together, from_elsewhere, tensor_of
+from moe_lab.core.trials import Draw, drawn, drawn_together, from_elsewhere, one_of, tensor_of
 from moe_lab.patch_routing.data import (
     BACKGROUND,
     SIGNAL,
@@ -24,7 +24,6 @@ from moe_lab.patch_routing.data import (
     Split,
     check_balance,
     joined,
-    one_of,
     shuffled,
 )
 

@@ -131,8 +131,7 @@ def phase_tables(
     require(quick_look >= 0, "quick_look must be at least 0", quick_look=quick_look)
     how = grid_of(model, task, patches_per_expert, samples, trials, seed, settings) | {"batch": _columns}
     del how["runs"]
-    empty = next(filling(**how))
-    return _in_two_passes(how, min(quick_look, trials), empty.copy())
+    return _in_two_passes(how, min(quick_look, trials), next(filling(**how)))
 
 
 def _in_two_passes(how: dict[str, Any], quick_look: int, table: Table) -> Iterator[Table]:

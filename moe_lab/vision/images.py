@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -98,18 +98,23 @@ class ImageTask(Config):
         """
         require(samples >= 1, "samples (N) must be at least 1", N=samples)
         require(len(trials) >= 1, "trials must name at least one trial", trials=list(trials))
-        images, labels, others = self._sampled(samples, trials, seed, split)
-        return self.drawn(images.to(device, dtype), labels.to(device), others.to(device))  # type: ignore[call-arg]
+        parts = [
+            (images.to(device, dtype), labels.to(device), others.to(device))
+            for images, labels, others in self._sampled(samples, trials, seed, split)
+        ]
+        return self.drawn(*(torch.cat(part) for part in zip(*parts, strict=True)))
 
     def provenance(self) -> Mapping[str, Any]:
         """Attrs that say from which files the images come."""
         return {}
 
-    def _sampled(self, samples: int, trials: Sequence[int], seed: int, split: Split) -> tuple[Tensor, Tensor, Tensor]:
-        """Images, labels, and what else `drawn` tells of each image."""
-        each = [self._sample_trial(samples, trial, seed, split) for trial in trials]
-        images, labels, others = (torch.stack(list(map(torch.as_tensor, part))) for part in zip(*each, strict=True))
-        return images, labels, others
+    def _sampled(
+        self, samples: int, trials: Sequence[int], seed: int, split: Split
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Yields images, labels, and what else `drawn` tells of each image, of some trials after others."""
+        for trial in trials:
+            images, labels, others = map(torch.as_tensor, self._sample_trial(samples, trial, seed, split))
+            yield images[None], labels[None], others[None]
 
     def _sample_trial(self, samples: int, trial: int, seed: int, split: Split) -> tuple[Any, Any, Any]:
         """The same of one trial, for a task whose trials are drawn one by one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -62,16 +62,38 @@ class ImageRun(RunConfig):
         return self.epochs * -(-self.samples // self.batch)
 
 
-class ImageLearner(training.Learner):
-    """One trial of a model: its network in training, and the test samples that it is measured on.
+class CountingLearner(training.Learner):
+    """Trials of which samples, correct predictions and losses are summed from one record to the next.
 
     The loss is that of the last batch; it stays NaN once it was infinite or NaN, and steps are counted no more.
 
+    Attributes:
+      sums: (3, T) samples, correct predictions and loss since the last record.
+    """
+
+    def __init__(self, trials: Sequence[int], like: Tensor) -> None:
+        super().__init__(trials, like)
+        number = torch.float32 if like.device.type == "mps" else torch.float64
+        self.sums = torch.zeros(3, len(self.trials), dtype=number, device=like.device)
+
+    @torch.no_grad()
+    def counted(self, loss: Float[Tensor, " T"], right: Int[Tensor, " T"], samples: int) -> None:
+        """Counts a step on so many samples: their mean losses before it, and the numbers predicted correctly."""
+        self.loss.copy_(torch.where(self.active, loss, torch.nan))
+        self.sums += torch.stack([torch.full_like(loss, samples), right.to(loss.dtype), loss * samples])
+
+    def online(self) -> dict[str, Tensor]:
+        """Returns accuracy and loss over the samples used since the last call, NaN if none were."""
+        count, right, loss = self.sums.clone().unbind(0)
+        self.sums.zero_()
+        return {"train_accuracy": right / count, "train_loss": loss / count}
+
+
+class ImageLearner(CountingLearner):
+    """One trial of a model: its network in training, and the test samples that it is measured on.
+
     Args:
       place: of the trial in the samples.
-
-    Attributes:
-      sums: samples, correct predictions and loss since the last record.
     """
 
     def __init__(self, run: ImageRun, place: int, trial: int, train: Images, test: Images) -> None:
@@ -86,8 +108,6 @@ class ImageLearner(training.Learner):
         weights = stream(run.seed, trial, "weights")
         self.network: nn.Module = run.model.build(run.task.image, run.task.classes, random=weights, **how)  # type: ignore[attr-defined]
         self._order, self._left = stream(run.seed, trial, "order"), np.empty(0, dtype=np.int64)
-        number = torch.float32 if self.labels.device.type == "mps" else torch.float64
-        self.sums = torch.zeros(3, dtype=number, device=self.labels.device)
 
     @property
     def lost(self) -> bool:
@@ -113,19 +133,11 @@ class ImageLearner(training.Learner):
     def step(self, rows: Int[Tensor, " b"], *drawn: Tensor) -> None:  # type: ignore[override]
         self.active &= self.loss.isfinite()
         loss, right = self.update(rows, *drawn)
-        with torch.no_grad():
-            self.loss.copy_(torch.where(self.active, loss, torch.nan))
-            self.sums += torch.stack([loss.new_full((), len(rows)), right.to(loss.dtype), loss * len(rows)])
+        self.counted(loss[None], right[None], len(rows))
 
     @abstractmethod
     def update(self, rows: Int[Tensor, " b"], *drawn: Tensor) -> tuple[Tensor, Tensor]:
         """Updates the network by these samples. Returns their mean loss before, and the number predicted correctly."""
-
-    def online(self) -> dict[str, Tensor]:
-        """Returns accuracy and loss over the samples used since the last call, NaN if none were."""
-        count, right, loss = self.sums.clone().split(1)
-        self.sums.zero_()
-        return {"train_accuracy": right / count, "train_loss": loss / count}
 
     @torch.no_grad()
     def measure(self, whole: bool) -> dict[str, Tensor]:

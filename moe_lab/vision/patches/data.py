@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import embedding
 
 from moe_lab.core.config import knob, require
-from moe_lab.core.trials import Draw, drawn, stream, tensor_of
+from moe_lab.core.trials import Draw, drawn, drawn_together, one_of, stream, tensor_of
 from moe_lab.datasets import ColourImages, cifar
 from moe_lab.datasets.digits import LEVELS
 from moe_lab.vision.images import CifarTask, Images, ImageTask, Split, cifar_images, digit_images, images_of
@@ -92,8 +92,11 @@ class QuadrantTask(ImageTask):
             **noise,
         }
 
-    def _sampled(self, samples: int, trials: Sequence[int], seed: int, split: Split) -> tuple[Tensor, Tensor, Tensor]:
-        return self.made(drawn(self.draws(samples, split), trials, seed), split)
+    def _sampled(
+        self, samples: int, trials: Sequence[int], seed: int, split: Split
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        for some in drawn_together(trials):
+            yield self.made(drawn(self.draws(samples, split), some, seed), split)
 
     def made(self, raw: Mapping[str, Tensor], split: Split) -> tuple[Tensor, Tensor, Tensor]:
         """Makes images (trial, N, 1, 16, 16), labels and boxes as raw numbers determine."""
@@ -213,11 +216,11 @@ def _chosen(
 ) -> Int[Tensor, "*N 4"]:
     """Chooses images by uniform numbers: the object of each label's group, then three others."""
 
-    def one_of(among: np.ndarray, numbers: Tensor) -> Tensor:
-        return torch.from_numpy(among)[(numbers * len(among)).long()]
+    def image_of(among: np.ndarray, numbers: Tensor) -> Tensor:
+        return torch.from_numpy(among)[one_of(numbers, len(among))]
 
-    own = torch.stack([one_of(group, uniform[..., 0]) for group in groups], -1).gather(-1, labels[..., None])
-    return torch.cat([own, one_of(others, uniform[..., 1:])], -1)
+    own = torch.stack([image_of(group, uniform[..., 0]) for group in groups], -1).gather(-1, labels[..., None])
+    return torch.cat([own, image_of(others, uniform[..., 1:])], -1)
 
 
 def _chosen_of(groups: Sequence[np.ndarray], others: np.ndarray, labels: np.ndarray, random: Any) -> np.ndarray:

@@ -26,14 +26,14 @@ from moe_lab.vision.patches.model import PatchWRN
 from moe_lab.vision.patches.network import PatchNetwork
 from moe_lab.vision.patches.run import PatchImageRun
 from moe_lab.vision.patches.training import MEASURES, found_in
+from moe_lab.vision.run import CountingLearner
 
 
-class PatchImageLearners(training.Learner):
+class PatchImageLearners(CountingLearner):
     """The trials of a run, for gates that choose at random in no step.
 
     Attributes:
       weights, averages: of the network by name, (T, ...) each; averages are those of batch norm.
-      sums: (3, T) samples, correct predictions and loss since the last record.
     """
 
     def __init__(self, run: PatchImageRun, trials: Sequence[int]) -> None:
@@ -50,14 +50,11 @@ class PatchImageLearners(training.Learner):
             name: first[name].expand(len(trials), *weight.shape).to(self.like).clone()
             for name, weight in self.network.named_parameters()
         }
-        self.averages = {
-            name: torch.full_like(buffer, name.endswith("_var"), dtype=_dtype_of(buffer, self.like), device="cpu")
-            .expand(len(trials), *buffer.shape)
-            .clone()
-            for name, buffer in self.network.named_buffers()
-        }
+        self.averages = {}
+        for name, buffer in self.network.named_buffers():
+            dtype, first_value = self.like.dtype if buffer.is_floating_point() else buffer.dtype, name.endswith("_var")
+            self.averages[name] = torch.full((len(trials), *buffer.shape), float(first_value), dtype=dtype)
         self.rate = tensor_of(run.model, "learning_rate").to(self.like)
-        self.sums = self.like.new_zeros(3, len(trials))
         self._batches: Iterator[tuple[Tensor, ...]] | None = None
         of_examples = {"images": test.images, "labels": test.labels, "boxes": test.boxes}
         self.constants = {f"example_{name}": one[:, : run.examples].to(self.like) for name, one in of_examples.items()}
@@ -109,15 +106,7 @@ class PatchImageLearners(training.Learner):
             for weight, slope in zip(self.weights.values(), slopes, strict=True):
                 if slope is not None:
                     weight -= self.rate * slope
-            self.loss.copy_(torch.where(self.active, loss, torch.nan))
-            right = (logits.argmax(-1) == labels).sum(1).to(loss.dtype)
-            count = torch.full_like(loss, rows.shape[1])
-            self.sums += torch.stack([count, right, loss * count])
-
-    def online(self) -> dict[str, Tensor]:
-        count, right, loss = self.sums.clone().unbind(0)
-        self.sums.zero_()
-        return {"train_accuracy": right / count, "train_loss": loss / count}
+        self.counted(loss, (logits.argmax(-1) == labels).sum(1), rows.shape[1])
 
     @torch.no_grad()
     def measure(self, whole: bool) -> dict[str, Tensor]:
@@ -141,10 +130,6 @@ class PatchImageTraining(training.Training[PatchImageLearners]):
 
     def __init__(self, run: PatchImageRun) -> None:
         super().__init__(run, MEASURES, [PatchImageLearners(run, run.trial_numbers)])
-
-
-def _dtype_of(buffer: Tensor, like: Tensor) -> torch.dtype:
-    return like.dtype if buffer.is_floating_point() else buffer.dtype
 
 
 class _Evaluated(nn.Module):
