@@ -19,6 +19,7 @@ from playwright.sync_api import BrowserContext, Page
 from moe_lab.patch_routing import JointMoE, PatternTask
 from moe_lab.patch_routing.pulls import router_pulls
 from moe_lab_widgets import RouterAlignmentLab, play
+from moe_lab_widgets.engine.goal import COMPARE, DRAW, PREDICTED_ELSE
 from tests.widgets.labs import FAST, done
 
 pytestmark = pytest.mark.browser
@@ -91,6 +92,15 @@ def caption(page: Page) -> str:
     return page.locator(".moe-lab-caption").first.inner_text()
 
 
+def judged(page: Page) -> str:
+    """What a page that asks says at the end of its run."""
+    page.wait_for_function(
+        "() => { const [button, time] = document.querySelectorAll('.moe-lab-play, .moe-lab-time input');"
+        " return time.value === time.max && button.textContent.includes('Play'); }"
+    )
+    return page.locator(".moe-lab-question + p").inner_text()
+
+
 def run_of(path: Path) -> dict[str, Any]:
     """The recording in an exported page."""
     found = re.search(r'class="moe-lab-run">(.*?)</script>', path.read_text(encoding="utf-8"), re.DOTALL)
@@ -139,15 +149,29 @@ class TestExported:
 
     def test_it_asks_first_and_judges_at_the_end(self, show: Callable[..., Page], asking: Path) -> None:
         page, run = show(asking), run_of(asking)
+        asked, told = run["question"]["asked"], run["question"]["told"]
         question = page.locator(".moe-lab-question")
-        question.get_by_text(run["question"]["asks"]).wait_for()
+        question.get_by_text(asked["asks"]).wait_for()
         assert place(page) == 0 and page.locator("img").count() == 0, "the end is not seen before the question"
-        chosen = run["question"]["answers"][1]
-        question.get_by_role("button", name=chosen["words"]).press("Enter")
-        page.wait_for_function(
-            f"document.querySelector('.moe-lab-screen').dataset.record == {len(run['captions']) - 1}"
-        )
-        assert question.inner_text() == chosen["verdict"] and question.get_by_role("button").count() == 0
+        wrong = next(place for place in range(len(asked["answers"])) if place != told["right"])
+        question.get_by_role("button", name=asked["answers"][wrong]).press("Enter")
+        assert judged(page) == PREDICTED_ELSE.format(answer=asked["answers"][wrong], seen=told["seen"])
+        assert question.is_hidden() and page.locator(".moe-lab-sketch").count() == 0, "nothing was drawn"
+
+    def test_what_is_drawn_on_it_with_keys_is_judged_and_stays(self, show: Callable[..., Page], asking: Path) -> None:
+        page, run = show(asking, reduced_motion="reduce"), run_of(asking)
+        question, mark = page.locator(".moe-lab-question"), page.get_by_role("slider", name="your prediction").first
+        question.get_by_role("button", name=DRAW).press("Enter")
+        page.keyboard.press("PageUp")
+        drawn = mark.get_attribute("aria-valuetext")
+        page.set_viewport_size({"width": 1000, "height": 768})
+        assert mark.get_attribute("aria-valuetext") == drawn, "what was drawn stays when the window is another size"
+        question.get_by_role("button", name=COMPARE).press("Enter")
+        sentence = judged(page)
+        seen = run["question"]["told"]["seen"]
+        assert sentence.startswith(f"You drew {drawn} for the mixture. That is ")
+        assert sentence.endswith(f"{seen[0].upper()}{seen[1:]}.")
+        assert mark.count() == 0 and page.locator(".moe-lab-sketch line").count() == 2, "it cannot be moved any more"
 
     def test_it_shows_the_picture_that_agg_draws(self, show: Callable[..., Page], exported: Path) -> None:
         page = show(exported)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from moe_lab_widgets.playground.bundle import Modules
+from moe_lab_widgets.playground.modules import Modules
 
 
 def answered(script: str, asked: Any, *needed: str, modules: Modules, folder: Path) -> Any:

@@ -16,7 +16,7 @@ from moe_lab.registry import PAGES
 from moe_lab_widgets import pages
 from moe_lab_widgets.live.page import page as live_page
 from moe_lab_widgets.playground import bundle
-from moe_lab_widgets.playground.bundle import Modules
+from moe_lab_widgets.playground.modules import Modules
 
 MOST_BYTES = {"RoutingChoicesLab": 240_000, "PatchMapLab": 260_000}
 """Of a page that is sent compressed: of fourteen recordings, and of six of three networks; of others 175,000."""

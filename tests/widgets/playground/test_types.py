@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moe_lab_widgets.live import page
-from moe_lab_widgets.playground import bundle, declared
+from moe_lab_widgets.playground import declared, modules
 
 TYPESCRIPT = "typescript@5.9.3"
 OPTIONS = {
@@ -35,7 +35,7 @@ def test_the_types_of_all_modules_fit(tmp_path: Path) -> None:
         pytest.skip(f"npm cannot get {TYPESCRIPT}")
     product = page.modules().source("product")
     generated = {"declared.js": declared.module(), "product.js": product}
-    for path in (*bundle.HERE.glob("*.js"), *page.HERE.glob("*.js")):
+    for path in (*modules.HERE.glob("*.js"), *page.HERE.glob("*.js")):
         shutil.copy(path, tmp_path)
     for name, text in generated.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -31,6 +31,12 @@ MOST_TOLD = 3
 """Levels that are told one by one."""
 MOVED = "You moved a slider; your prediction was for the settings before."
 BACK = "Back to the question"
+OF_QUESTIONS = {
+    **{"JUST_RUN": JUST_RUN, "DRAW": DRAW, "COMPARE": COMPARE, "DREW": DREW, "FOR": FOR, "MARKS": MARKS},
+    **{"PREDICTED": PREDICTED, "PREDICTED_ELSE": PREDICTED_ELSE, "NOT_JUDGED": NOT_JUDGED},
+    **{"CLOSE": CLOSE, "FAR": FAR, "SOME_CLOSE": SOME_CLOSE, "MOVED": MOVED, "BACK": BACK},
+}
+"""The words with which a page asks a question (playground/question.js)."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +114,18 @@ class Question:
     def __post_init__(self) -> None:
         rule = f"a question must have from two to {MOST_PREDICTIONS} answers, each a button"
         require(2 <= len(self.answers) <= MOST_PREDICTIONS, rule, answers=len(self.answers))
+
+    def plain(self) -> dict[str, Any]:
+        """Returns what a page is told of it (playground/question.js)."""
+        names = ("panel", "axes", "names", "styles", "near", "rows", "percent", "log")
+        drawn = None if self.sketch is None else {name: getattr(self.sketch, name) for name in names}
+        return {"asks": self.asks, "answers": list(self.answers), "sketch": drawn}
+
+    def told(self, now: MarkRecord) -> dict[str, Any]:
+        """Returns what a page judges by, from the last record of a run (playground/question.js)."""
+        ends = [] if self.sketch is None else self.sketch.ends(now).tolist()
+        right, *ends = (one if math.isfinite(one) else None for one in (float(self.right(now)), *ends))
+        return {"right": right, "seen": written(self.seen(now)), "ends": ends}
 
     def verdict(self, answer: int, now: MarkRecord) -> str:
         """Returns what is said of an answer, given by its number, at the end of a run."""

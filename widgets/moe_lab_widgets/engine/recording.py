@@ -10,14 +10,15 @@ from typing import Any
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.drawing.picture import Picture
+from moe_lab_widgets.drawing.picture import Picture, drawing_lock
 from moe_lab_widgets.drawing.words import unended
 from moe_lab_widgets.engine.declaration import Declared
-from moe_lab_widgets.engine.goal import JUST_RUN
+from moe_lab_widgets.engine.goal import OF_QUESTIONS
 from moe_lab_widgets.engine.knobs import LabKnob
 from moe_lab_widgets.engine.linking import LIVE, link_of
 from moe_lab_widgets.frames.document import NOTE, document
 from moe_lab_widgets.frames.recording import MOST_FRAMES, Recording, described, film
+from moe_lab_widgets.frames.sketch import places_of
 
 MOST_BYTES = 1_000_000
 """Of a page."""
@@ -91,7 +92,7 @@ def page_of(
       ValueError: as `recording_of`; or the page should ask, and there is no question, or the run has not ended.
     """
     most, note = MOST_FRAMES, _note(lab, values)
-    question = _question(lab, records, ended) if ask else None
+    question = _question(lab, picture, records, ended) if ask else None
     records = [one for one in records if one.begun] if ask else records  # it opens with the start of all runs
     while True:
         recording = recording_of(lab, picture, records, values, shown, most, ended=ended)
@@ -102,15 +103,18 @@ def page_of(
         most = max(2, int(len(recording.bodies) * 0.9 * MOST_BYTES / len(page)))
 
 
-def _question(lab: Declared, records: Sequence[Any], ended: bool) -> dict[str, Any]:
-    """Returns the question of a Lab with what is said of each answer at the end of a run."""
+def _question(lab: Declared, picture: Picture, records: Sequence[Any], ended: bool) -> dict[str, Any]:
+    """Returns the question of a Lab, where it may be drawn on the picture, and by what the end of a run judges it."""
     asked = lab.declaration.question
     if asked is None:
         raise InputError(f"only a Lab with a question has a page that asks: {lab.title} has none")
     require(ended, "a page that asks needs a run that has ended, by which answers are judged", ended=ended)
     now = MarkRecord(lab.seen(records[-1]))
-    answers = [{"words": words, "verdict": asked.verdict(place, now)} for place, words in enumerate(asked.answers)]
-    return {"asks": asked.asks, "answers": answers, "without": JUST_RUN}
+    places = None
+    if asked.sketch is not None:
+        with drawing_lock:
+            places = places_of(asked.sketch, picture)
+    return {"asked": asked.plain(), "words": OF_QUESTIONS, "places": places, "told": asked.told(now)}
 
 
 def _note(lab: Declared, values: Mapping[str, Any]) -> str:

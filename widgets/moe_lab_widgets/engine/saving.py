@@ -68,7 +68,8 @@ class Saving(Declared):
         Args:
           live: whether the page trains in the browser, beginning with these values, and has sliders. Recording the Lab
             can take a minute, the first time. Such a page asks the question of the Lab anyway.
-          ask: whether the page opens at the start of the run, with the question of the Lab.
+          ask: whether the page opens at the start of the run, with the question of the Lab, which may be answered
+            on the picture, too.
 
         Raises:
           ValueError: the page should be live, and the Lab is not recorded, or not for these values; or it should ask,

@@ -6,6 +6,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from moe_lab_widgets.playground.modules import Modules
+
 _FOLDER = Path(__file__).parent / "page"
 _TYPED, _SKETCH = "../../playground/typed.js", "../../playground/sketch.js"
 """How typed numbers are read, and what is drawn on a picture, in the playground's pages too."""
@@ -34,7 +36,8 @@ def recorded_source() -> str:
     It is no module, which a page opened from a disk may not fetch.
     """
     inside = re.sub(r"^export ", "", _text("replay.js", "player.js", "recorded.js"), flags=re.MULTILINE)
-    return f'(() => {{\n"use strict";\n{inside}}})();\n'
+    question = f"const Question = (() => {{\n{Modules({}).bundled('question')}return Question;\n}})();\n"
+    return f'(() => {{\n"use strict";\n{question}{inside}}})();\n'
 
 
 @cache

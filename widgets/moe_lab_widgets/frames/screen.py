@@ -165,7 +165,7 @@ class Screen:
             self.page.sketch = {}
             return
         with drawing_lock:
-            places = places_of(sketch, self.picture.placed[sketch.panel].axes[sketch.axes])
+            places = places_of(sketch, self.picture)
         self.page.sketch = {"places": places, "drawn": list(drawn), "open": is_open}
 
     def focus_sketch(self) -> None:

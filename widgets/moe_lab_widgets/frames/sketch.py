@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from matplotlib.axes import Axes
-
 from moe_lab_widgets.drawing.on_axes import box_of, pixels
+from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.drawing.styles import INKS
 from moe_lab_widgets.engine.goal import Sketch
 
 
-def places_of(sketch: Sketch, ax: Axes) -> dict[str, Any]:
-    """Returns the places of marks in Axes, in the picture's pixels. Called with `drawing_lock` held.
+def places_of(sketch: Sketch, picture: Picture) -> dict[str, Any]:
+    """Returns the places of marks in the pixels of a picture. Called with `drawing_lock` held.
 
     Returns:
       what sketch.js calls `SketchPlaces`.
     """
+    ax = picture.placed[sketch.panel].axes[sketch.axes]
     left, top, wide, high = box_of(ax)
     upright = not sketch.rows
     low, most = ax.get_ylim() if upright else ax.get_xlim()

@@ -11,7 +11,6 @@ from moe_lab.core.graphs import without_collection
 from moe_lab.registry import PAGES
 from moe_lab_widgets.engine.board import SEED_TIP
 from moe_lab_widgets.engine.declaration import MOST_NAMED
-from moe_lab_widgets.engine.goal import Question
 from moe_lab_widgets.live.cache import cached
 from moe_lab_widgets.live.declare import Fills, LivePage
 from moe_lab_widgets.live.pictures import goals_in_page, recorded_map
@@ -168,7 +167,7 @@ def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
         "knobs": told,
         "fixed": dict(page.fixed),
         "defaults": {source: complete(kind, {"source": source}) for source in sources} or {"": defaults_of(kind)},
-        "question": None if asked is None else _question(asked),
+        "question": None if asked is None else asked.plain(),
         "words": dict(BOTH),
         "rules": rules_of(kind, page.restricted),
         "goals": [_goal(kind, goal) for goal in goals_in_page(kind)],
@@ -183,14 +182,6 @@ def about_of(kind: Any, page: LivePage) -> dict[str, Any]:
         "diverged": {name: declaration.diverged(name, "{trials}") if callable(declaration.diverged)
                      else declaration.diverged.replace("{name}", name) for name in runs},
     }  # fmt: skip
-
-
-def _question(asked: Question) -> dict[str, Any]:
-    """Returns what a page is told of a question."""
-    sketch = asked.sketch
-    names = ("panel", "axes", "names", "styles", "near", "rows", "percent", "log")
-    drawn = None if sketch is None else {name: getattr(sketch, name) for name in names}
-    return {"asks": asked.asks, "answers": list(asked.answers), "sketch": drawn}
 
 
 def _goal(kind: Any, goal: Any) -> dict[str, Any]:

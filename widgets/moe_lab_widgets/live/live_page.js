@@ -183,7 +183,8 @@ function paint() {
   });
   asker.look(last.pictures[name].goals, last.ended, board.values);
   const see = last.ended && view.story >= 0 ? lab.stories[view.story].see : "";
-  const verdict = last.ended ? (question?.verdict(last.pictures[name]) ?? "") : "";
+  const { right, seen, ends } = last.pictures[name];
+  const verdict = last.ended ? (question?.verdict({ right, seen: written(seen), ends: ends?.data }) ?? "") : "";
   find("see").textContent = [...view.said, verdict, see].filter(Boolean).join(" ");
   find("alarm").textContent = view.failed || divergedWords(now) || written(picture.trouble);
   const aloud = [sentence, verdict].filter(Boolean).join(" ");
@@ -366,7 +367,7 @@ function open() {
   asker = new Asker(lab);
   if (lab.goals.length) asker.count();
   else find("menu-name").textContent = "story";
-  if (lab.question) question = new Question(lab.question, lab.words, started, goBack);
+  if (lab.question) question = new Question(lab.question, lab.words, find("question"), find("asked"), started, goBack);
   tell = lab.unit ? crewed(hear) : connected(hear);
   find("speed").closest("label").hidden = Boolean(lab.unit);
   tell({ type: "load", text: recorded });

@@ -15,6 +15,8 @@ from moe_lab_widgets.live import documents
 from moe_lab_widgets.live.product import module
 from moe_lab_widgets.live.template import in_json
 from moe_lab_widgets.playground import bundle, declared
+from moe_lab_widgets.playground.modules import HERE as OF_PLAYGROUND
+from moe_lab_widgets.playground.modules import Modules
 
 HERE = Path(__file__).parent
 
@@ -71,10 +73,10 @@ def answers(lab: str) -> str:
     return "".join(f"<dt>{question}</dt><dd>{answer}</dd>" for question, answer in found.items())
 
 
-def modules(links: Sequence[Mapping[str, str]] = ()) -> bundle.Modules:
+def modules(links: Sequence[Mapping[str, str]] = ()) -> Modules:
     """Returns the modules of a page, which `links` lead to others."""
     product = f'export const PRODUCT = "{base64.b64encode(module()).decode()}";\n'
-    return bundle.Modules({"product": product, "declared": declared.module(links)}, [HERE, bundle.HERE])
+    return Modules({"product": product, "declared": declared.module(links)}, [HERE, OF_PLAYGROUND])
 
 
 def _in_html(text: str) -> str:

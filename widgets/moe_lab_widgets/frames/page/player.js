@@ -222,6 +222,13 @@ export class Player {
     this.tip.style.left = `${Math.max(Math.min(event.clientX - around.left + 14, around.width - wide), 0)}px`;
     this.tip.style.top = `${event.clientY - around.top + 16}px`;
   }
+  mark(marks, places, levels, open) {
+    // Shows SketchMarks over the row of panels that holds them.
+    const { scale } = this.stage, middle = (places.left + places.right) / 2;
+    const row = this.rows.find(({ view }) => middle * scale >= view.x && middle * scale < view.x + view.wide) ?? this.rows[0];
+    const { x, wide, high } = row.view;
+    marks.show(row.canvas.parentElement, row.canvas, [x, 0, wide, high].map((one) => one / scale), places, levels, open);
+  }
   close() {
     this.stop();
     this.resized.disconnect();

@@ -1,7 +1,7 @@
 // Shows a recorded run without a kernel: its player, settings and code.
 //
 // A part of a page (see ../document.py) holds the run as Recording.plain() returns it. Its question is
-//   { asks, answers: [{ words, verdict }, ...], without: what runs it without an answer }
+//   { asked, words: as Question takes them, places: of marks on the picture or null, told: by what it judges }
 
 export async function developed(run) {
   // Returns a recording's Film. Throws where it is damaged: gzip has a checksum.
@@ -36,24 +36,27 @@ class Recorded {
       this.refuse(error);
     }
   }
-  ask({ asks, answers, without }) {
-    // Opens the run at its start with a question; an answer plays it, and the end says what the answer was worth.
-    const said = make("p", { role: "status" }, asks), box = make("div", { class: "moe-lab-question" }, said);
+  ask({ asked, words, places, told }) {
+    // Opens the run at its start with a question; an answer or a drawing plays it, and the end judges it.
+    const asks = make("p"), box = make("div", { class: "moe-lab-question", role: "group" }, asks);
+    const said = make("p", { role: "status" });
     const { player } = this;
-    const begin = ({ words, verdict }) => {
-      box.replaceChildren(said);
-      said.textContent = verdict ? `${asks} ${words}` : "";
-      player.chosen = (record) => { if (record === null) said.textContent = verdict; };
+    let open = true;
+    const look = () => question.look(open, {}, (levels, free, marks) => player.mark(marks, places, levels, free));
+    const begin = () => {
+      open = false;
+      look();
+      said.textContent = question.predicted;
+      player.chosen = (record) => { if (record === null) said.textContent = question.verdict(told); };
       player.choose(0, false);
       if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) player.choose(player.film.last); else player.play();
+      player.slider.focus();
     };
-    for (const answer of [...answers, { words: without, verdict: "" }]) {
-      const button = make("button", { type: "button" }, answer.words);
-      button.addEventListener("click", () => begin(answer));
-      box.append(button);
-    }
-    this.shown.before(box);
+    const question = new Question(asked, words, box, asks, begin, () => {});
+    this.shown.before(box, said);
+    player.laid = look;
     player.choose(0, false);
+    look();
   }
   refuse(error) {
     // The picture stays.

@@ -147,13 +147,9 @@ export default () => {
       let grown = null;
       const marks = new SketchMarks((levels) => send({ kind: "drawn", levels }));
       player.focusMarks = () => marks.focus();
-      const sketch = () => { // over the row of panels that holds them
+      const sketch = () => {
         const { places, drawn, open } = model.get("sketch");
-        if (!places) { marks.clear(); return; }
-        const { scale } = player.stage, middle = (places.left + places.right) / 2;
-        const row = player.rows.find(({ view }) => middle * scale >= view.x && middle * scale < view.x + view.wide) ?? player.rows[0];
-        const { x, wide, high } = row.view;
-        marks.show(row.canvas.parentElement, row.canvas, [x, 0, wide, high].map((one) => one / scale), places, drawn, open);
+        if (places) player.mark(marks, places, drawn, open); else marks.clear();
       };
       model.on("change:sketch", sketch);
       player.laid = () => {

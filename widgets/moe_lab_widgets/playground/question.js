@@ -1,26 +1,28 @@
 /** The question of a page before a run: takes an answer, or what is drawn on the picture, and judges it at the end.
  * As `moe_lab_widgets.engine.questioner` does. */
 
-import { element, find } from "./controls.js";
 import { filled } from "./plain.js";
 import { SketchMarks, levelIn } from "./sketch.js";
-import { written } from "./written.js";
 
 /** What is drawn: along an axis of a panel's axes; see `moe_lab_widgets.engine.goal.Sketch`.
  * @typedef {{ panel: number, axes: number, names: string[], styles: string[], near: number, rows: number[],
  *   percent: boolean, log: boolean }} Sketch */
 /** @typedef {{ asks: string, answers: string[], sketch: Sketch | null }} Asked */
-/** What a picture tells of it. @typedef {{ right?: number, seen?: any, ends?: { data: ArrayLike<number> } }} Told */
+/** What the end of a run tells of it: the right answer, what was seen, in words, and where levels end.
+ * @typedef {{ right?: number | null, seen: string, ends?: ArrayLike<number | null> }} Told */
 
 /** Levels that are told one by one. */
 const MOST_TOLD = 3;
 
 export class Question {
   /** @param {Asked} asked @param {Record<string, string>} words
+   * @param {HTMLElement} place takes the buttons after what is asked @param {HTMLElement} asks takes what is asked
    * @param {() => void} play starts the run @param {(values: Record<string, any>) => void} back goes back to some values */
-  constructor(asked, words, play, back) {
+  constructor(asked, words, place, asks, play, back) {
     this.asked = asked;
     this.words = words;
+    this.place = place;
+    this.asks = asks;
     this.play = play;
     this.back = back;
     this.marks = new SketchMarks((levels) => this.draw(levels));
@@ -75,13 +77,13 @@ export class Question {
     const now = JSON.stringify([said, answers]);
     if (now === this.offered) return;
     this.offered = now;
-    find("question").hidden = !said;
-    find("asked").textContent = said;
-    for (const old of find("question").querySelectorAll("button")) old.remove();
+    this.place.hidden = !said;
+    this.asks.textContent = said;
+    for (const old of this.place.querySelectorAll("button")) old.remove();
     for (const textContent of answers) {
-      const button = element("button", { type: "button", textContent });
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent });
       button.addEventListener("click", () => this.take(textContent));
-      find("question").append(button);
+      this.place.append(button);
     }
   }
 
@@ -116,27 +118,32 @@ export class Question {
     return filled(words.DREW, { levels: many ? filled(words.MARKS, { count: there.length }) : several });
   }
 
-  /** What is said of the prediction at the end of a run. @param {Told} picture */
+  /** What was predicted, in words; empty where nothing was. */
+  get predicted() {
+    if (!this.begun) return "";
+    return this.answer < 0 ? this.told() : `${this.asked.asks} ${this.asked.answers[this.answer]}`;
+  }
+
+  /** What is said of the prediction at the end of a run. @param {Told} end */
   verdict({ right, seen, ends }) {
     const { asked, words } = this;
     if (!this.begun || this.left) return "";
     if (!Number.isFinite(right)) return words.NOT_JUDGED;
-    const found = written(seen);
     if (this.answer < 0) {
-      const sentence = `${found[0].toUpperCase()}${found.slice(1)}.`;
-      return [this.told(), this.closeness(ends?.data ?? []), sentence].filter(Boolean).join(" ");
+      const sentence = `${seen[0].toUpperCase()}${seen.slice(1)}.`;
+      return [this.told(), this.closeness(ends ?? []), sentence].filter(Boolean).join(" ");
     }
-    const about = { seen: found, answer: asked.answers[this.answer] };
+    const about = { seen, answer: asked.answers[this.answer] };
     return filled(words[right === this.answer ? "PREDICTED" : "PREDICTED_ELSE"], about);
   }
 
-  /** How many of the levels are close, in words. @param {ArrayLike<number>} ends */
+  /** How many of the levels are close, in words. @param {ArrayLike<number | null>} ends */
   closeness(ends) {
     const { asked, words, drawn } = this;
     const { near, log } = /** @type {Sketch} */ (asked.sketch);
     const close = drawn.flatMap((level, number) => {
       const end = ends[number];
-      if (level === null || !Number.isFinite(end)) return [];
+      if (level === null || typeof end !== "number" || !Number.isFinite(end)) return [];
       return [log ? Math.max(level, end) <= near * Math.min(level, end) : Math.abs(level - end) <= near];
     });
     if (!close.length) return "";
