@@ -20,7 +20,8 @@ def check_norm_change(norm_change: object) -> Verdict:
         _change_case("for a router that shrinks", *shrunk),
         _change_case("for 6 random routers", *generator.normal(size=(2, 6, 4))),
     ]
-    praise = "A router that only turns has Delta = 0, and one that shrinks a negative one: the first to be pruned."
+    praise = "A router that only turns has Delta = 0, and one that shrinks a negative one: the first to be pruned. "
+    praise += "To try it live: PruningLab(score=norm_change)."
     formula = "Delta_s = |w_s after| - |w_s before|"
     return judge("norm_change", norm_change, cases, praise, formula)
 

@@ -7,12 +7,16 @@ other function of the same three arguments can be used instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from moe_lab.core.config import require
+from moe_lab.core.errors import InputError
 from moe_lab.core.graphs import on_accelerator
 from moe_lab.core.routing import expert_choice, token_choice
 from moe_lab.core.saliency import (
@@ -29,6 +33,7 @@ from moe_lab.core.saliency import (
     router_norm_change,
     token_count,
 )
+from moe_lab.core.sentences import shown
 from moe_lab.core.trials import Draw
 from moe_lab.pruning.data import TokenSamples, TokenTask
 from moe_lab.pruning.model import TokenMoE, Weights
@@ -44,6 +49,7 @@ __all__ = [
     "importance_score",
     "neuron_magnitude",
     "neuron_magnitude_change",
+    "of_routers",
     "random",
     "router_difference_norm",
     "router_magnitude",
@@ -57,6 +63,46 @@ Criterion = Callable[[Weights, Weights, Statistics], Scores]
 
 TIE = 64
 """Gates of a token that differ by less, in units of rounding, are equal."""
+
+
+def of_routers(score: Callable[[Any, Any], Any]) -> Criterion:
+    """Returns the criterion that a function of the routers of one trial is.
+
+    Args:
+      score: takes the (k, d) routers before and after training, as NumPy arrays, and returns (k,) scores.
+
+    Raises:
+      ValueError: by the criterion, where the function returns anything else; a trial that diverged has scores of NaN.
+    """
+
+    def criterion(before: Weights, after: Weights, statistics: Statistics) -> Scores:
+        found = torch.full_like(statistics.chance, torch.nan)
+        for trial, pair in enumerate(zip(before.own_routers, after.own_routers, strict=True)):
+            if all(bool(one.isfinite().all()) for one in pair):
+                routers_before, routers_after = (one.cpu().numpy() for one in pair)
+                found[trial] = torch.as_tensor(scores_of_one(score, routers_before, routers_after))
+        return found
+
+    criterion.__name__ = getattr(score, "__name__", "score")
+    return criterion
+
+
+def scores_of_one(score: Callable[[Any, Any], Any], before: NDArray[Any], after: NDArray[Any]) -> NDArray[np.float64]:
+    """Returns the (k,) scores of a function for the (k, d) routers of one trial.
+
+    Raises:
+      ValueError: it returns anything else than a finite number for each expert.
+    """
+    given = score(before.copy(), after.copy())
+    name = getattr(score, "__name__", "score")
+    rule = f"{name}(before, after) must return a finite number for each expert, shape ({len(after)},)"
+    try:
+        found = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{rule}: got {shown(given)}") from None
+    require(found.shape == (len(after),), rule, shape=found.shape)
+    require(bool(np.isfinite(found).all()), rule, returned=found)
+    return found
 
 
 def criterion_of(name: str) -> Criterion:

@@ -75,7 +75,7 @@ def test_the_link_of_a_lab_without_a_page_opens_its_notebook() -> None:
 def test_a_link_says_what_the_page_lacks(shared_data: Path) -> None:
     cases: list[tuple[dict[str, Any], str, dict[str, str]]] = [
         ({"mnist": shared_data / "mnist-t10k"}, "MNIST's images are not in this page.", {"source": "mnist"}),
-        ({"mixture": JointMoE()}, "This page has no mixture of your own.", {"source": "digits", "mixture": "own"}),
+        ({"mixture": JointMoE()}, "This page has no mixture of your own.", {"source": "digits", "own": "mixture"}),
     ]
     for given, sentence, said in cases:
         lab = moe_lab_widgets.RouterAlignmentLab(**given, playing=False)

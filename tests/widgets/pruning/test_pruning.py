@@ -128,3 +128,41 @@ def test_data_of_a_run_that_is_not_trained_yet_hold_what_there_is(make: Make) ->
         assert "norm_change" in data and "kept" not in data
     finally:
         lab.close()
+
+
+def norm_change(before: np.ndarray, after: np.ndarray) -> Any:
+    return np.linalg.norm(after, axis=1) - np.linalg.norm(before, axis=1)
+
+
+def test_a_function_of_ones_own_prunes_as_the_criterion_that_it_is(make: Make) -> None:
+    lab = done(make(score=norm_change))
+    last = lab.record.of()
+    assert lab.values["criterion"] == "own" and list(last.coords["criterion"]) == [*OFFERED, "own"]
+    for name in ("rank", "pruned_accuracy", "undefined"):
+        np.testing.assert_array_equal(last[name][:, 0], last[name][:, -1], err_msg=name)
+    assert "pruned by my function." in lab.caption(lab.record)
+    done(lab, fine_tune=True, tuning_steps=10)
+    tuned = lab.record.of()["tuned_accuracy"]
+    assert np.isfinite(tuned).any()
+    names: dict[str, Any] = {"norm_change": norm_change}
+    exec(lab.code(lab.values), names)
+    np.testing.assert_array_equal(names["tuned"].accuracy(names["kept"]), outcome_of(lab).plain)
+    link = lab.link("https://example.org")
+    assert "PruningLab(score=norm_change" in link.code and "'own'" not in link.code
+    assert link.lacks.endswith("This page has no score of your own. It runs with the library's.")
+    assert "own=score" in link.address and "criterion" not in link.address
+
+
+@pytest.mark.parametrize(
+    ("score", "sentence"),
+    [
+        (3, "score must be a function of two arguments, the routers before and after training: got 3"),
+        (abs, "score must be a function of two arguments"),
+        (lambda before, after: after, r"a finite number for each expert, shape \(4,\): got shape=\(4, 6\)"),
+        (lambda before, after: None, r"a finite number for each expert, shape \(4,\): got"),
+        (lambda before, after: np.full(len(after), np.nan), "a finite number for each expert, shape"),
+    ],
+)
+def test_what_is_no_score_is_refused_in_words(score: Any, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        PruningLab(score=score)

@@ -11,6 +11,7 @@ import torch
 from moe_lab.pruning import fine_tune
 from moe_lab.pruning.layer import Layer, counted_operations
 from moe_lab_widgets.drawing.mark_record import MarkRecord
+from moe_lab_widgets.engine.knobs import OWN
 from moe_lab_widgets.engine.record import ONLY, Record
 from moe_lab_widgets.labs import pruning_seen as seen
 from moe_lab_widgets.labs.pruning_knobs import NAMES
@@ -32,7 +33,7 @@ def ended(every: int = 10, **values: Any) -> Record:
 
 
 def test_every_criterion_has_a_name() -> None:
-    assert list(NAMES) == list(OFFERED) and len(set(NAMES.values())) == len(NAMES)
+    assert list(NAMES) == [*OFFERED, OWN] and len(set(NAMES.values())) == len(NAMES)
 
 
 def test_records_of_a_training_are_those_of_the_library() -> None:

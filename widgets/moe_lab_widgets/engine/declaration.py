@@ -53,7 +53,7 @@ class Declaration:
       check_view: the same for values of view-only knobs.
       training: what trains the runs, by which a page can record them.
       page: how the Lab is recorded for a page without Python.
-      begin: begins a run, given its Config and a dict that lasts as long as the Lab.
+      begin: begins a run, given its Config and a dict that lasts as long as the Lab, at first with its own arguments.
       steps: returns the steps of a whole run.
       work: returns the numbers that a step touches, by which "auto" chooses a GPU.
       records: the approximate number of records of a run.
@@ -131,11 +131,12 @@ class Declared:
 
     def take_arguments(self, values: dict[str, Any]) -> dict[str, Any]:
         """Takes the Lab's own arguments out of the initial values, and returns the values of the knobs."""
-        self.own, self._cache = {}, {}
+        self.own = {}
         for name, take in self.declaration.arguments.items():
             self.own[name] = given = values.pop(name, None)
             if given is not None:
                 self.knobs, values = take(self.knobs, given, values)
+        self._cache = dict(self.own)
         return values
 
     def _all(self, values: Values) -> dict[str, Any]:

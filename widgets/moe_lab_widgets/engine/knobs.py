@@ -19,6 +19,8 @@ RARELY = "rarely"
 FEW_RECORDS, PATIENT = 12, 4.0
 """Records of a run that measures rarely, and how much longer one may take than at other speeds."""
 
+OWN = "own"
+"""The choice of a knob that is a function of the user's."""
 MORE_TRIALS = "More trials make medians steadier and the run slower."
 """The effect of the number of trials, the same in all Labs."""
 ANOTHER_TRIAL = "Shows another of the trials, in which other random numbers were drawn; nothing is trained anew."

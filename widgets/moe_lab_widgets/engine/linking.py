@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlencode, urlparse
 
 from moe_lab.registry import LABS, NOTEBOOKS, PAGES
-from moe_lab_widgets.engine.knobs import arguments
+from moe_lab_widgets.engine.knobs import OWN, arguments
 from moe_lab_widgets.engine.mnist import MNIST
 from moe_lab_widgets.live.declare import LivePage
 from moe_lab_widgets.playground.texts import BOTH
@@ -61,20 +61,26 @@ def link_of(
       site: the site's address; that of the package's repository when None.
       own: the Lab's own arguments, None where they were not given.
     """
-    name, call = kind.__name__, f"{kind.__name__}({arguments(needed)})"
+    given = {one: value for one, value in own.items() if value is not None and one not in values}
+    mine = {one: getattr(value, "__name__", one) for one, value in given.items()}
+    changed = arguments({one: value for one, value in needed.items() if value != OWN})
+    name = kind.__name__
+    call = f"{name}({', '.join(filter(None, [*map('='.join, mine.items()), changed]))})"
     if not kind.__module__.startswith("moe_lab_widgets."):
         return Link(f"# {name} is the Lab in your notebook\n{call}", "")
-    code, place = f"from moe_lab_widgets import {name}\n{call}", (own_site() if site is None else site).rstrip("/")
+    yours = "".join(f"# {one} is what you gave to the Lab\n" for one in mine.values())
+    code = f"from moe_lab_widgets import {name}\n{yours}{call}"
+    place = (own_site() if site is None else site).rstrip("/")
     if name not in PAGES:
         number = next(lab.notebook for lab in LABS if lab.name == name)
         return Link(code, f"{place}/{next(one.stem for one in NOTEBOOKS if one.number == number)}.html")
-    known = {one: value for one, value in values.items() if one not in own}  # no folder of the user's in an address
+    known = {one: value for one, value in values.items() if one not in own and value != OWN}  # a folder is the user's
     lacks = [BOTH["LACKS_MNIST"]] if values.get("source") == MNIST else []
     page: LivePage | None = kind.declaration.page
     lacks += [] if page is None or page.has(values) else page.missing
-    if own.get("mixture") is not None:
-        lacks.append(BOTH["LACKS_MIXTURE"])
-        known["mixture"] = "own"  # so that the page says so, too
+    for one in given:
+        lacks.append(BOTH["LACKS_OWN"].format(name=one))
+        known[OWN] = one  # so that the page says so, too
     return Link(code, f"{place}/{PAGES[name]}#{urlencode({'lab': name, **known})}", LIVE, " ".join(lacks))
 
 

@@ -128,11 +128,11 @@ def accuracy(now: MarkRecord) -> Iterator[list[Mark]]:
         ("dot", "", 2.8, True),
     ]
     order, training = (1, 2, 0), say("in training: nothing is pruned yet")
-    is_firm = [torch.stack([place == number for place in places]).any() for number in range(len(LABELS))]
+    is_firm = [torch.stack([place == number for place in places]).any() for number in range(curves.shape[0])]
     yield [
         *(
             Series(shares, curves[number].masked_fill(is_firm[number], torch.nan), "rule", name, width=1.2)
-            for number, name in enumerate(LABELS)
+            for number, name in enumerate(LABELS[: curves.shape[0]])
         ),
         *(
             Series(shares, firm[place], "ink", "", names[place], shape, dash, width, pinned)
@@ -261,6 +261,7 @@ PruningLab = lab(
     about="A layer is trained, experts are pruned by a criterion, and what is left is measured.",
     runs=of.runs,
     begin=of.begin,
+    arguments={"score": of.own_score},
     training=of.OfferedTraining,
     page=LIVE,
     records=of.RECORDS,

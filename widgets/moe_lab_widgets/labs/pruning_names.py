@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from moe_lab.core import saliency
+from moe_lab_widgets.engine.knobs import OWN
 from moe_lab_widgets.labs.pruning_record import OFFERED, REVERSED
 
-NAMES = {**saliency.NAMES, REVERSED: "reversed Δ"}
-LABELS = tuple(NAMES[one] for one in OFFERED)
+NAMES = {**saliency.NAMES, REVERSED: "reversed Δ", OWN: "my function"}
+LABELS = tuple(NAMES[one] for one in (*OFFERED, OWN))
 _MEANINGS = {
     "router-norm-change": "Δ, the growth of the router's norm",
     "random": "a random number",
@@ -17,5 +18,6 @@ _MEANINGS = {
     "router-difference-norm": "the distance that the router moved",
     "token-count": "share of tokens received",
     REVERSED: "−Δ, so that the routers that grew go",
+    OWN: "score(before, after)",
 }
-MEANINGS = tuple(_MEANINGS[one] for one in OFFERED)
+MEANINGS = tuple(_MEANINGS[one] for one in (*OFFERED, OWN))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,13 +14,22 @@ from numpy.typing import NDArray
 
 from moe_lab.core.errors import InputError
 from moe_lab.core.saliency import UNMOVED, routers_unmoved, scores_where_defined, undefined_where
+from moe_lab.core.sentences import shown
 from moe_lab.core.snapshots import Measure, Snapshot, collect
 from moe_lab.pruning import BranchStart, FineTuned, PlantedStart, RandomStart, TokenMoE, TokenRun, TokenTask, Weights
-from moe_lab.pruning.criteria import CRITERIA, Criterion, Scores, Statistics, router_norm_change
+from moe_lab.pruning.criteria import (
+    CRITERIA,
+    Criterion,
+    Scores,
+    Statistics,
+    of_routers,
+    router_norm_change,
+    scores_of_one,
+)
 from moe_lab.pruning.measures import MEASURES
 from moe_lab.pruning.pruned import AFTER_PRUNING, PruningTraining, kept_by_count, sizes_of
 from moe_lab.pruning.tuning import PruningChoice, Tuning
-from moe_lab_widgets.engine.knobs import config_from, device_setting
+from moe_lab_widgets.engine.knobs import OWN, LabKnob, config_from, device_setting
 from moe_lab_widgets.engine.record import ONLY, Record
 
 if TYPE_CHECKING:
@@ -102,6 +112,33 @@ REVERSED = "reversed-norm-change"
 OFFERED: dict[str, Criterion] = {**CRITERIA, REVERSED: reversed_norm_change}
 
 
+def own_score(
+    knobs: Sequence[LabKnob], score: Any, values: dict[str, Any]
+) -> tuple[tuple[LabKnob, ...], dict[str, Any]]:
+    """Takes the Lab's argument `score`, and begins with it unless the values name another criterion.
+
+    Args:
+      score: a criterion of one's own (`moe_lab.pruning.criteria.of_routers`).
+      values: what the user gave.
+
+    Returns:
+      The knobs, whose criteria have one more, and the values.
+
+    Raises:
+      ValueError: it is no function, or returns no scores for two small layers.
+    """
+    rule = "score must be a function of two arguments, the routers before and after training"
+    before, after = np.eye(4, 6), np.arange(24.0).reshape(4, 6)
+    try:
+        inspect.signature(score).bind(before, after)
+    except TypeError:
+        raise InputError(f"{rule}: got {shown(score)}") from None
+    scores_of_one(score, before, after)
+    offered = (*OFFERED, OWN)
+    knobs = tuple(dataclasses.replace(knob, choices=offered) if knob.name == "criterion" else knob for knob in knobs)
+    return knobs, {"criterion": OWN, **values}
+
+
 def choice_of(values: Mapping[str, Any]) -> PruningChoice:
     """Returns how the values of the knobs prune the layer."""
     return PruningChoice(**{one.name: values[one.name] for one in dataclasses.fields(PruningChoice)})
@@ -113,10 +150,10 @@ TUNED = Measure(("tuning", "criterion", "rho"), "", "test accuracy after fine-tu
 
 
 class OfferedTraining(PruningTraining):
-    """A run in training, pruned by all criteria that the Lab offers."""
+    """A run in training, pruned by all criteria that the Lab offers, by default those of the library."""
 
-    def __init__(self, run: TokenRun) -> None:
-        super().__init__(run, OFFERED)
+    def __init__(self, run: TokenRun, criteria: Mapping[str, Criterion] = OFFERED) -> None:
+        super().__init__(run, criteria)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +170,8 @@ class PruningSnapshot(Snapshot):
 class LiveRun:
     """A training, and the fine-tuning of the layers that are left when it is pruned."""
 
-    def __init__(self, run: TokenRun) -> None:
-        self.run = run
+    def __init__(self, run: TokenRun, criteria: Mapping[str, Criterion] = OFFERED) -> None:
+        self.run, self.criteria = run, criteria
         self.training: OfferedTraining | None = None
         self.tuning: Tuning | None = None
 
@@ -142,7 +179,7 @@ class LiveRun:
         """Yields the records of the training."""
         if isinstance(self.run.start, BranchStart):
             yield self._before_training()  # pre-training takes a moment
-        self.training = OfferedTraining(self.run)
+        self.training = OfferedTraining(self.run, self.criteria)
         for shot in self.training.snapshots():
             yield self._with(shot, np.full_like(shot["pruned_accuracy"][:, None], np.nan))
 
@@ -152,7 +189,7 @@ class LiveRun:
             return None
         if self.tuning is None:
             tuned = FineTuned.of(self.training, self.run)
-            self.tuning = Tuning(tuned, last.values, tuple(OFFERED), CHUNK)
+            self.tuning = Tuning(tuned, last.values, tuple(self.criteria), CHUNK)
         return self._tuned(last, self.tuning, choice) if self.tuning.lacks(choice) else None
 
     def _tuned(self, last: PruningSnapshot, tuning: Tuning, choice: PruningChoice) -> Iterator[PruningSnapshot]:
@@ -168,7 +205,7 @@ class LiveRun:
     def _before_training(self) -> PruningSnapshot:
         """Returns a record in which nothing is known."""
         trials = self.run.trials
-        sizes = sizes_of(self.run.model, OFFERED, trials) | {"tuning": 1}
+        sizes = sizes_of(self.run.model, self.criteria, trials) | {"tuning": 1}
         measures = MEASURES | AFTER_PRUNING | {"tuned_accuracy": TUNED}
         values = {
             name: np.full([sizes[axis] for axis in ("trial", *one.dims)], np.nan) for name, one in measures.items()
@@ -183,8 +220,9 @@ def runs(values: Mapping[str, Any]) -> dict[str, TokenRun]:
 
 
 def begin(run: TokenRun, cache: dict[str, Any]) -> Iterator[PruningSnapshot]:
-    """Begins a run of the Lab."""
-    return LiveRun(run).records()
+    """Begins a run of the Lab, which may have been given a criterion of one's own."""
+    score = cache.get("score")
+    return LiveRun(run, OFFERED if score is None else {**OFFERED, OWN: of_routers(score)}).records()
 
 
 def more(now: Record) -> Iterator[PruningSnapshot] | None:
@@ -212,6 +250,10 @@ def code(values: Mapping[str, Any]) -> str:
             "    return -router_norm_change(before, after, statistics)",
             "",
         ]
+    elif values["criterion"] == OWN:
+        name = getattr(values["score"], "__name__", "score")
+        criterion = f"of_routers({name})"
+        lines += ["from moe_lab.pruning.criteria import of_routers", "", f"# {name} is the function in your notebook"]
     lines += [
         "",
         f"run = {run.constructor_code()}",

@@ -13,9 +13,11 @@ from torch import Tensor
 from moe_lab.drawing.marks import middle, picked
 from moe_lab.pruning import TokenMoE
 from moe_lab_widgets.drawing.mark_record import MarkRecord, MarkValues, once
+from moe_lab_widgets.engine.knobs import OWN
 from moe_lab_widgets.labs.pruning_record import CARRIES, CHUNK, OFFERED, TOKENS_CHOOSE
 
-CRITERIA = tuple(OFFERED)
+CRITERIA = (*OFFERED, OWN)
+"""In the order of their scores in a record, which has the last one where it was given to the Lab."""
 RANDOM = CRITERIA.index("random")
 NEURONS = TokenMoE().neurons
 
@@ -120,7 +122,7 @@ def medians(accuracies: Tensor) -> Tensor:
 
 def best_other(curves: Tensor, values: MarkValues) -> Tensor:
     """Returns the place of the criterion, beside the chosen one and chance, with the highest mean of (C, R)."""
-    place = torch.arange(len(CRITERIA))
+    place = torch.arange(curves.shape[0])
     other = (place != chosen(values)) & (place != RANDOM)
     return torch.where(other, curves.nan_to_num().mean(1), -1).argmax()
 

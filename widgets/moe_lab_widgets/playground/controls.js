@@ -134,7 +134,7 @@ export function fromAddress(lab, fragment, start = {}) {
   const known = source in lab.defaults;
   /** @type {Values} */
   const wanted = { ...lab.defaults[known ? source : "digits"], ...([...asked].length ? {} : start) };
-  const said = asked.has("mixture") ? [lab.words.LACKS_MIXTURE] : [];
+  const said = asked.has("own") ? [filled(lab.words.LACKS_OWN, { name: asked.get("own") ?? "" })] : [];
   if (!known) said.push(filled(lab.words[source === "mnist" ? "LACKS_MNIST" : "LACKS_SOURCE"], { value: source }));
   for (const knob of lab.knobs) {
     const given = asked.get(knob.name);
