@@ -352,7 +352,7 @@ def notebook_of(name: str) -> Notebook | None:
     return next((about[start] for start in starts if start in about), None)
 
 
-INDEX = ("index", "The course at a glance")
+INDEX = ("00_course", "The course at a glance")
 """Stem and title of the notebook that maps the course."""
 
 WAYS: Mapping[str, tuple[str, ...]] = {

@@ -244,8 +244,8 @@ exercises.check_mean_accuracy(mean_accuracy)
 # | 15 Specialisation, further | 20 | trace a published table to what trained it, sharpen a lemma, and check a theorem on a run |
 
 # %% [markdown]
-# Take them in this order, or choose from the map in [index](index.ipynb). Every notebook asks for a prediction first. Make
-# one: it is worth the minute.
+# Take them in this order, or choose from the map, in [the course at a glance](00_course.ipynb). Every notebook asks for a
+# prediction first. Make one: it is worth the minute.
 #
 # *Done? Choose File › Close and Shut Down Notebook. Each notebook holds 450 to 740 MB until its kernel is shut down, and
 # Binder allows 2 GB in all.*

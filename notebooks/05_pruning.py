@@ -235,8 +235,6 @@ plots.picture(figures.efficiency(rho=(0.0, 0.4, 0.8), repeats=3, samples=8, seed
 # ## Exercises
 #
 # All arrays are NumPy arrays. First $\Delta_s$ itself. `before` and `after` have shape $(k, d)$, with a router in each row.
-# When the check has passed, the Lab can prune by your function, and by any other one of these two arrays:
-# `PruningLab(score=norm_change)`.
 
 
 # %%

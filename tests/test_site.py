@@ -374,7 +374,7 @@ class TestBuilt:
             assert not re.search(r"(url\(|@import )[\"']?(https?:)?//", path.read_text(encoding="utf-8")), path.name
 
     def test_every_notebook_shows_its_stored_pictures_with_words_for_them(self, built):
-        for path in sorted((ROOT / "notebooks").glob("[0-9]*.ipynb")):
+        for path in (ROOT / "notebooks" / f"{notebook.stem}.ipynb" for notebook in NOTEBOOKS):
             outputs = [output.get("data", {}) for cell in read(path).cells for output in cell.get("outputs", [])]
             stored = [base64.b64decode(data["image/png"]) for data in outputs if "image/png" in data]
             pictures = [one for one in Resources(built / f"{path.stem}.html").pictures if "_images/" in str(one["src"])]

@@ -1,4 +1,4 @@
-"""The tables of the course as Markdown, for the notebooks `index` and 00, from the registry."""
+"""The tables of the course as Markdown, for the notebooks `00_course` and 00, from the registry."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from moe_lab.registry import NOTEBOOKS, WAYS, Notebook
 
 
 def map_table() -> str:
-    """The table of `index`: link, minutes, what each notebook needs, and what its reader will do."""
+    """The table of `00_course`: link, minutes, what each notebook needs, and what its reader will do."""
     rows = ["| notebook | minutes | after | you will |", "| --- | --- | --- | --- |"]
     for notebook in NOTEBOOKS:
         link = f"[{notebook.number} {notebook.title}]({notebook.stem}.ipynb)"

@@ -156,5 +156,5 @@ def test_without_notebooks_there_is_nothing_to_copy(monkeypatch, tmp_path):
 
 def test_the_guide_travels_with_the_notebooks(tmp_path):
     copied = course.copy_course(tmp_path / "mine").new
-    assert {"index.ipynb", "instructors_guide.md", "00_start_here.ipynb"} <= set(copied)
+    assert {"00_course.ipynb", "instructors_guide.md", "00_start_here.ipynb"} <= set(copied)
     assert not [name for name in copied if name.endswith(".py")]

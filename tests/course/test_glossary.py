@@ -12,7 +12,7 @@ import moe_lab
 from moe_lab.core.config import Config, knob
 from moe_lab.course import glossary
 from moe_lab.patch_routing import JointMoE, PatternTask
-from moe_lab.registry import ROOMS
+from moe_lab.registry import NOTEBOOKS, ROOMS
 
 PACKAGE = Path(moe_lab.__file__).parent
 MODULES = [
@@ -78,8 +78,8 @@ def test_the_table_has_each_meaning_once_in_the_order_of_the_notebooks():
 
 def test_a_symbol_that_a_notebook_explains_early_is_in_its_text():
     for (_, symbol), number in glossary.EARLIER.items():
-        (notebook,) = (PACKAGE.parent / "notebooks").glob(f"{number}_*.py")
-        text = notebook.read_text(encoding="utf-8")
+        (notebook,) = (each for each in NOTEBOOKS if each.number == number)
+        text = (PACKAGE.parent / "notebooks" / f"{notebook.stem}.py").read_text(encoding="utf-8")
         assert re.search(rf"\$[^$]*\b{symbol}\b|<kbd>{symbol}</kbd>", text), f"{symbol} in {notebook.stem}"
 
 

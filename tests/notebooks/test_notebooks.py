@@ -22,7 +22,7 @@ from tools.solutions import solution
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = [ROOT / "notebooks" / f"{notebook.stem}.py" for notebook in COURSE]
-INDEX = ROOT / "notebooks" / "index.py"
+INDEX = ROOT / "notebooks" / "00_course.py"
 ASKED = re.compile(r"^(\w+) = predict\(", flags=re.MULTILINE)
 COMPARED = re.compile(r"^(\w+)\.seen\(", flags=re.MULTILINE)
 PLUMBING = {"setup", "badges", "papers", "compare", "solution"}

@@ -21,8 +21,8 @@
 # explains what happened, says where the paper and a careful run differ, and ends in exercises that check themselves.
 
 # %% [markdown] tags=["badges"]
-# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/index.ipynb)
-# [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/v0.1.0?urlpath=lab/tree/notebooks/index.ipynb)
+# [![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)](https://colab.research.google.com/github/moe-lab/moe_lab/blob/v0.1.0/notebooks/00_course.ipynb)
+# [![Open on Binder](https://mybinder.org/badge_logo.svg)](https://mybinder.org/v2/gh/moe-lab/moe_lab/v0.1.0?urlpath=lab/tree/notebooks/00_course.ipynb)
 
 # %% tags=["setup"] jupyter={"source_hidden": true}
 # On Colab this installs moe_lab v0.1.0 from github.com/moe-lab/moe_lab, and keeps
