@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from playwright.sync_api import Locator, Page, expect
 from moe_lab.patch_routing import train_batch
 from moe_lab_widgets import RouterAlignmentLab
 from moe_lab_widgets.labs.router_alignment_runs import OWN_DEFAULTS
+from moe_lab_widgets.playground.texts import BOTH
 from tests.browser.pages import FAILING_WORKER, Open, pages_of, words, written
 from tests.widgets.labs import FAST, done
 
@@ -23,6 +25,9 @@ pytestmark = pytest.mark.browser
 WIDTHS = (320, 390, 600, 800, 1024, 1366, 1920)
 SMALL = {"steps": 20, "trials": 2, "samples": 40}
 SECONDS = 60_000
+CARRIED = BOTH["CARRIED"]
+HIGH = 95
+"""Of a row of patches in its canvas, pixels."""
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +133,7 @@ def test_an_address_and_a_line_of_python_are_those_of_the_labs_link(show: Open) 
 
 
 def test_what_the_page_lacks_it_says_and_shows_the_nearest(show: Open) -> None:
-    page = show(source="mnist", samples=333, mixture="mine")
+    page = show(source="mnist", samples=333, own="mixture")
     assert page.locator("#knob-source").input_value() == "digits" and "samples=340&" in page.url
     see = words(page, "see")
     assert "MNIST" in see and "mixture of your own" in see and "samples (N) = 333" in see
@@ -302,6 +307,43 @@ def test_an_expert_is_followed_by_the_pointer_and_its_numbers_stand_in_tables(sh
     expect(tables).to_have_count(4)
     assert [tables.nth(place).locator("tbody tr").count() for place in range(tables.count())] == [4, 1, 4, 1]
     assert tables.nth(0).locator("th").first.text_content() == "cos(w, o₁)"
+
+
+def test_a_patch_can_be_carried_elsewhere_and_is_kept_as_before(show: Open) -> None:
+    page = run(show(**SMALL))
+    canvas, tip = page.locator("#panels canvas").nth(1), page.locator("#tip")
+    caption, box = words(page, "caption"), canvas.bounding_box()
+    assert box is not None and "Drag a patch" in words(page, "tip")
+
+    def patches() -> list[tuple[float, str]]:
+        """What lies along a row of class +: where, and in which words."""
+        found: list[tuple[float, str]] = []
+        for across in range(20, int(box["width"]), 6):
+            page.mouse.move(box["x"] + across, box["y"] + HIGH)
+            said = words(page, "tip")
+            if said.startswith("class +") and (not found or found[-1][1] != said):
+                found.append((box["x"] + across + 2, said))
+        return found
+
+    before = patches()
+    at = next(place for place, (_, said) in enumerate(before) if "o₁" in said)
+    to = 0 if at else 3
+    page.mouse.move(before[at][0], box["y"] + HIGH)
+    page.mouse.down()
+    page.mouse.move(before[to][0], box["y"] + HIGH, steps=8)
+    page.mouse.up()
+    assert words(page, "see") == CARRIED.format(place=to + 1)
+    after = patches()
+    expert, kept = re.findall(r"(.*), patch \d+, o₁: (.*)", before[at][1])[0]
+    assert after[to][1] == f"{expert}, patch {to + 1}, o₁: {kept}"
+    others = [said.split(": ")[1] for place, (_, said) in enumerate(before) if place != at]
+    assert [said.split(": ")[1] for place, (_, said) in enumerate(after) if place != to] == others
+    page.mouse.move(after[to][0], box["y"] + HIGH)
+    canvas.press("Shift+ArrowRight")
+    assert tip.text_content() == f"{expert}, patch {to + 2}, o₁: {kept}"
+    assert words(page, "caption") == caption, "only the picture has changed"
+    page.click("#reset")
+    expect(page.locator("#see")).to_be_empty()
 
 
 @pytest.mark.parametrize("width", [390, 1366])

@@ -1,6 +1,7 @@
 /** The page of a recorded Lab: asks a session for the run that the knobs say, and shows what has come of it. */
 
 import { PINNED, drawPanel, sketchIn } from "./canvas.js";
+import { Carried } from "./carried.js";
 import { Board, CALM, element, find, fromAddress, needed, openPage, toAddress, toPython } from "./controls.js";
 import { Asker } from "./goals.js";
 import { crewed } from "./map_crew.js";
@@ -21,6 +22,7 @@ const ICONS = { play: "M3 1.5v13l11-6.5z", pause: "M3 1.5h3.6v13H3zM9.4 1.5H13v1
 const HIGH = 418;
 const AROUND = 350;
 const TIP = "Point at a cell, a curve or a mark to read it; the arrow keys go from one to the next.";
+const TIP_CARRY = "Drag a patch to another place; Shift with an arrow key moves it, too.";
 /** @type {Record<string, [number, number]>} right and down */
 const MOVES = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
@@ -60,6 +62,7 @@ let asker;
 /** @type {Question | null} */
 let question = null;
 let waiting = false;
+const carried = new Carried();
 
 const isLatest = () => view.shown === view.records.length - 1;
 
@@ -72,6 +75,7 @@ function pictureName() {
 /** Begins the run that the knobs say. */
 function begin() {
   const { values } = board;
+  carried.clear();
   view.records = [];
   view.shown = 0;
   view.failed = "";
@@ -144,7 +148,7 @@ function paint() {
       figure.canvas,
       lab.panels[place],
       axes,
-      picture.panels[place],
+      picture.panels[place].map((marks) => carried.laid(marks)),
       pinned,
       view.focus,
       scale,
@@ -155,6 +159,7 @@ function paint() {
     );
     figure.canvas.setAttribute("aria-label", [lab.panels[place].title, ...told].join(". "));
   });
+  if (find("tip").textContent === TIP) find("tip").textContent = howToRead();
   const sentence = written(picture.sentence);
   const { total: steps } = view;
   find("caption").textContent = sentence;
@@ -185,7 +190,7 @@ function paint() {
   const see = last.ended && view.story >= 0 ? lab.stories[view.story].see : "";
   const { right, seen, ends } = last.pictures[name];
   const verdict = last.ended ? (question?.verdict({ right, seen: written(seen), ends: ends?.data }) ?? "") : "";
-  find("see").textContent = [...view.said, verdict, see].filter(Boolean).join(" ");
+  find("see").textContent = [...view.said, carried.said, verdict, see].filter(Boolean).join(" ");
   find("alarm").textContent = view.failed || divergedWords(now) || written(picture.trouble);
   const aloud = [sentence, verdict].filter(Boolean).join(" ");
   if (!playing && find("told").textContent !== aloud) find("told").textContent = aloud;
@@ -283,17 +288,43 @@ function pin() {
   draw();
 }
 
+/** What is said where the pointer is over nothing. */
+const howToRead = () => (figures.some(({ spots }) => spots.some(({ carry }) => carry)) ? `${TIP} ${TIP_CARRY}` : TIP);
+
 /** Reads what is under the pointer, and follows its expert in all panels.
- * @param {(typeof figures)[0]} figure @param {number} x @param {number} y */
+ * @param {(typeof figures)[0]} figure @param {number} x @param {number} y @returns what may be carried from there */
 function look(figure, x, y) {
   const inside = (/** @type {import("./pen.js").Spot} */ { box }) =>
     x >= box.left && x <= box.left + box.width && y >= box.top && y <= box.top + box.height;
   const spot = figure.spots.filter(inside).pop();
   figure.at = [x, y];
-  find("tip").textContent = spot?.words ?? TIP;
-  if ((spot?.thing ?? -1) === view.focus) return;
-  view.focus = spot?.thing ?? -1;
-  draw();
+  find("tip").textContent = spot?.words ?? howToRead();
+  figure.canvas.style.cursor = spot?.carry ? "grab" : "";
+  if ((spot?.thing ?? -1) !== view.focus) {
+    view.focus = spot?.thing ?? -1;
+    draw();
+  }
+  return spot?.carry;
+}
+
+/** Shows that a patch lies elsewhere now, which changes nothing else. @param {number} place */
+function laid(place) {
+  carried.said = filled(lab.words.CARRIED, { place: place + 1 });
+  paint();
+}
+
+/** Moves the patch under the pointer by one place, and goes with it.
+ * @param {(typeof figures)[0]} figure @param {number} far */
+function shift(figure, far) {
+  const from = look(figure, ...figure.at);
+  const to = (from?.place ?? 0) + far;
+  if (!from || to < 0 || to >= from.count) return;
+  carried.move(from, to);
+  laid(to);
+  const there = figure.spots.find(
+    ({ thing, carry }) => thing === view.focus && carry?.side === from.side && carry.place === to,
+  );
+  if (there) look(figure, there.box.left + there.box.width / 2, there.box.top + there.box.height / 2);
 }
 
 /** Goes to the nearest thing in a direction, and reads it. @param {(typeof figures)[0]} figure @param {KeyboardEvent} event */
@@ -302,6 +333,7 @@ function walk(figure, event) {
   if (!move) return;
   event.preventDefault();
   const [x, y] = figure.at;
+  if (event.shiftKey && move[0]) return shift(figure, move[0]);
   let [nearest, best] = [/** @type {[number, number] | null} */ (null), Infinity];
   for (const { box } of figure.spots) {
     const [across, down] = [box.left + box.width / 2 - x, box.top + box.height / 2 - y];
@@ -334,9 +366,17 @@ function addFigure(place) {
   /** @type {(typeof figures)[0]} */
   const own = { sheet, canvas, note, spots: [], at: [0, 0] };
   figures.push(own);
-  for (const kind of /** @type {const} */ (["pointermove", "pointerdown"])) {
-    canvas.addEventListener(kind, ({ offsetX, offsetY }) => look(own, offsetX, offsetY));
-  }
+  canvas.addEventListener("pointerdown", ({ offsetX, offsetY, pointerId }) => {
+    carried.held = look(own, offsetX, offsetY) ?? null;
+    if (carried.held) canvas.setPointerCapture(pointerId);
+  });
+  canvas.addEventListener("pointermove", ({ offsetX, offsetY }) => {
+    const under = look(own, offsetX, offsetY);
+    if (!under || !carried.over(under)) return;
+    laid(under.place);
+    look(own, offsetX, offsetY);
+  });
+  for (const kind of ["pointerup", "pointercancel"]) canvas.addEventListener(kind, () => (carried.held = null));
   for (const kind of ["pointerleave", "blur"]) canvas.addEventListener(kind, () => look(own, 0, 0));
   canvas.addEventListener("keydown", (event) => walk(own, event));
 }
@@ -367,7 +407,8 @@ function open() {
   asker = new Asker(lab);
   if (lab.goals.length) asker.count();
   else find("menu-name").textContent = "story";
-  if (lab.question) question = new Question(lab.question, lab.words, find("question"), find("asked"), started, goBack);
+  if (lab.question)
+    question = new Question(lab.question, lab.words, find("question"), find("asked"), started, goBack);
   tell = lab.unit ? crewed(hear) : connected(hear);
   find("speed").closest("label").hidden = Boolean(lab.unit);
   tell({ type: "load", text: recorded });

@@ -5,8 +5,8 @@ import { quantile } from "./plain.js";
 
 /** Numbers with their shape. @typedef {{ sizes: number[], data: ArrayLike<number> }} Table */
 /** @typedef {{ left: number, top: number, width: number, height: number }} Box */
-/** What is under a place, in words, and which expert it belongs to.
- * @typedef {{ box: Box, words: string, thing: number }} Spot */
+/** What is under a place, in words, which expert it belongs to, and what may be carried from there.
+ * @typedef {{ box: Box, words: string, thing: number, carry?: import("./carried.js").Carry }} Spot */
 /** @typedef {CanvasRenderingContext2D} Context */
 
 export const POINT = 100 / 72;

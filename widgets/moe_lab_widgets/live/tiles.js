@@ -89,7 +89,8 @@ export function tiles(one) {
       if (kept) context.strokeRect(x + wide / 2, y + wide / 2, cell - wide, cell - wide);
       const what = patch === signal ? `, ${name}` : "";
       const words = `class ${THEME.signs[one.side]}, expert ${expert + 1}, patch ${patch + 1}${what}: ${kept ? "kept" : "left"}`;
-      this.spots.push({ box: { left: x, top: y, width: layout.pitch, height: layout.high }, words, thing: expert });
+      const under = { left: x, top: y, width: layout.pitch, height: layout.high };
+      this.spots.push({ box: under, words, thing: expert, carry: { side: one.side, place: patch, count: patches } });
     }
     const there = Boolean(one.kept.data[expert * patches + signal]);
     const colour = there ? THEME.classes[one.side] : THEME.reference;

@@ -23,6 +23,8 @@ BOTH: Mapping[str, str] = {
     "RIGHT": goal.RIGHT,
     "KEEP": goal.KEEP,
     "GOALS": goal.COUNT,
+    "CARRIED": "The patch is number {place} of its sample now. A router scores each patch alone, wherever it lies: "
+    "every expert keeps what it kept.",
     "SAME": "The page draws the library's random numbers, so every training is the library's training.",
 }
 """Texts of all pages; Labs say the same of what is typed."""
