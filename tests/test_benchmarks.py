@@ -17,7 +17,7 @@ from benchmarks.__main__ import TOPICS
 from benchmarks.measure import Result
 from tests.helpers.effort import one_in, only_thorough
 
-BROWSER = ("browser", "link")
+BROWSER = ("browser", "link", "playground")
 UNIX = ("hub", "live", "phase_map", "recovery")
 """Those that ask the system for their memory or for the time of their processes."""
 TIME = re.compile(r"(?<!')\b(s|ms|us|second)\b")

@@ -87,6 +87,11 @@ class Learner(ABC):
         """Returns what the steps since the last Snapshot have found, which costs no evaluation; by default nothing."""
         return {}
 
+    @property
+    def measures_alike(self) -> bool:
+        """Whether `measure` does the same at the start, at the end and on the way, for who records it."""
+        return False
+
     def measure(self, whole: bool) -> dict[str, Tensor]:
         """Evaluates all trials; by default the loss alone.
 

@@ -71,6 +71,10 @@ class PatchImageLearners(CountingLearner):
     def step_draws(self) -> dict[str, Draw]:
         return {"samples": Draw("order", (self.run.batch,), "order", things=self.run.samples)}
 
+    @property
+    def measures_alike(self) -> bool:
+        return True
+
     def inputs_of(self, raw: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
         return (raw["samples"].long(),)
 

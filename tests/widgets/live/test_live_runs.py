@@ -94,7 +94,7 @@ def settings(lab: str, when: Mapping[str, Any], seed: int) -> dict[str, Any]:
             values[name] = int(random.integers(choice[0], choice[1] + 1)) if isinstance(choice, tuple) else choice
         values |= {"seed": int(random.integers(1000)), "steps": 23}
         if lab == "PatchMapLab":  # whole batches, of convolutions, which take long
-            values |= {"samples": int(random.choice([100, 200])), "trials": int(random.choice([1, 2]))}
+            values |= {"samples": int(random.choice([100, 200])), "trials": int(random.choice([1, 2])), "steps": 9}
         elif "samples" in values:
             values["samples"] = int(random.integers(*SAMPLES.get(lab, (20, 80)))) * 2
         # larger ones may diverge, and magnify rounding; more trials take longer

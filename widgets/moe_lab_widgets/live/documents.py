@@ -98,7 +98,8 @@ def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, A
     still = page.still(whens[0])
     fixed = {**defaults_of(kind), **page.fixed, **still}
     choices = [{name: one for name, one in when.items() if not isinstance(one, tuple)} for when in whens]
-    knobs = [Fitted(name, values) for name, values in page.moving(whens[0]).items()]
+    no_sizes = (page.length, *page.looks)
+    knobs = [Fitted(name, values, name not in no_sizes) for name, values in page.moving(whens[0]).items()]
     if page.fills is not None:
         return [_of_map(kind, page.fills, knobs, fixed, choice) for choice in choices]
     views = {knob.name: knob.choices for knob in kind.knobs if chooses_picture(knob, page)}

@@ -96,12 +96,13 @@ def _recorded(
         learner.coming = draws.of_steps(learner.step_draws, learner.trials)
     latest: dict[str, dict[str, Tensor]] = {name: {} for name in learners}
     apart = any(type(one).online is not Learner.online for one in learners.values())
+    alike = all(one.measures_alike for one in learners.values())
     # in the order in which they run, so that what a first program keeps is there for the others
     _measured("first" if apart else "whole", learners, recorder, latest)
     _stepped(learners, recorder, latest)
     ends = _ended(learners, recorder)
     last = {name: max(0, len(learner.stages) - 1) for name, learner in learners.items()}
-    for kind in ("whole", "measure") if apart else ("measure",):
+    for kind in ("whole", "measure") if apart and not alike else ("measure",):
         _measured(kind, learners, recorder, latest, last)
     constant = {name: learner.constants for name, learner in learners.items()}
     now = RecordedNow(recorder, given, {name: latest[name] | constant[name] for name in runs}, rows_of(records))

@@ -39,10 +39,12 @@ class Fitted:
 
     Attributes:
       values: where all knobs are at first, where it goes alone, and another one for the checks.
+      size: whether it may be a size, so that operations depend on it.
     """
 
     name: str
     values: tuple[float, float, float]
+    size: bool = True
 
     @property
     def base(self) -> float:
@@ -61,8 +63,8 @@ def template(record: Record, knobs: Sequence[Fitted], fixed: Mapping[str, Any]) 
     """
     start = {**fixed, **{one.name: one.base for one in knobs}}
     names, documents = ["first"], [record(start)]
-    broken = {knob.name: knob.values[1] for knob in knobs if any(value % 1 for value in knob.values)}
-    still = broken if documents[0] == record({**start, **broken}) else {}  # numbers that are no sizes seldom matter
+    others = {knob.name: knob.values[1] for knob in knobs if not knob.size or any(value % 1 for value in knob.values)}
+    still = others if documents[0] == record({**start, **others}) else {}  # what is no size seldom matters
     for knob in knobs:
         names.append(f"{knob.name} = {knob.values[1]}")
         moved_alone = {**start, knob.name: knob.values[1]}
