@@ -74,16 +74,16 @@ def template(record: Record, knobs: Sequence[Fitted], fixed: Mapping[str, Any]) 
     names += ["all moved"] * len(moved)
     documents += map(record, moved)
 
-    known: dict[tuple[float, ...], Terms | None] = {}
+    known: dict[tuple[float, ...], Any] = {}
 
     def fitted(path: str, values: list[float]) -> Any:
         key = tuple(values)
         if key not in known:
-            known[key] = _terms(knobs, values, moved)
-        terms = known[key]
-        if terms is None:
-            raise NotRecordedError(f"a number depends on the knobs in a way that is not known: {path} is {values}")
-        return {"formula": [[factor, [list(one) for one in powers]] for powers, factor in terms.items()]}
+            terms = _terms(knobs, values, moved)
+            if terms is None:
+                raise NotRecordedError(f"a number depends on the knobs in a way that is not known: {path} is {values}")
+            known[key] = {"formula": [[factor, [list(one) for one in powers]] for powers, factor in terms.items()]}
+        return known[key]
 
     return _merged(documents, names, "", fitted)
 
@@ -247,6 +247,7 @@ class Packer:
         self.places: dict[str, int] = {}
         self.programs: dict[str, int] = {}
         self.constants: dict[str, int] = {}
+        self._met: dict[int, tuple[Any, dict[str, int]]] = {}  # formulas themselves, by identity: most stand often
 
     def packed(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a document with numbers in place of what the lists have."""
@@ -277,7 +278,9 @@ class Packer:
         if not isinstance(value, dict):
             return value
         if "formula" in value:
-            return {"f": _number(self.formulas, value["formula"])}
+            if id(value) not in self._met:
+                self._met[id(value)] = value, {"f": _number(self.formulas, value["formula"])}
+            return self._met[id(value)][1]
         packed = {name: self._packed(one) for name, one in value.items()}
         if "buffer" not in value:
             return packed
