@@ -3,7 +3,7 @@
 With --fast, what can be told within three minutes: the contract of trainings, the room of patches, gradients, and what
 Labs and the playground stand on; no browser, no notebook, nothing slow.
 
-As many run as there are cores, and two more, as browsers and kernels wait for one another. What takes longest begins
+As many run as there are cores, and one more, as browsers and kernels wait for one another. What takes longest begins
 first, so that all end at about the same time, and what runs on several processes begins while others do. Array shapes
 are checked in the rooms' tests alone. The browsers' output is shown as it comes, that of another call when it has
 ended. Every process computes on one thread: threads of several wait for one another by turning in circles, which took
@@ -83,7 +83,7 @@ def main(options: Sequence[str]) -> int:
     options = [one for one in options if one != "--fast"]
     browsers, *others = fast_commands(options) if fast else commands(options)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ThreadPoolExecutor(cores + 2) as pool:
+    with ThreadPoolExecutor(cores + 1) as pool:
         shown = pool.submit(subprocess.run, browsers, cwd=ROOT, env=_environment(), check=False)
         statuses = []
         for done in as_completed([pool.submit(_kept, command) for command in others]):

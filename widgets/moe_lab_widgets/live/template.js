@@ -4,8 +4,10 @@
 /** A size that is no knob: a product of powers of knobs, rounded up, less a number, at most another knob or a number.
  * @typedef {{ powers: [string, number][], most: string | number, less: number }} Derived */
 /** @typedef {{ derived: Record<string, Derived>, variants: { when: Values, recorded: any, picture?: any }[],
- *   formulas: [number | string, [string, number][]][][], places: any[], programs: { operations: any[], own: any[] }[],
- *   constants: ((number | string)[] | string)[], lab: any }} Document */
+ *   formulas: [number | string, [string, number][]][][], places: any[], programs: { operations: Told[], own: any[] }[],
+ *   constants: ((number | string)[] | string)[], names: string[], lab: any }} Document */
+/** An operation: the number of its name, its arguments, its results, and its named arguments.
+ * @typedef {[number, any[], any[], Record<string, any>?]} Told */
 
 /** The letter of 0, where numbers stand as letters (`template.lettered`). */
 const ZERO = "#".charCodeAt(0);
@@ -27,10 +29,13 @@ export function instantiate(document, values, part = "recorded") {
   }
   const own = variant[part];
   let first = 0; // of the own buffers, -1, -2, ..., of the program that is filled
+  let near = 0; // the place from which others are counted
+  let before = 0;
+  const buffers = document.places.map(([buffer]) => (before += buffer));
   const numberAt = atFirstUse((number) => evaluated(document.formulas[number], sizes));
   const placeAt = atFirstUse((number) => {
-    const [buffer, offset, sizes, strides] = filled(document.places[number]);
-    return { buffer, offset, sizes, strides: strides ?? inOrder(sizes) };
+    const [, offset, sizes, strides] = filled(document.places[number]);
+    return { buffer: buffers[number], offset, sizes, strides: strides ?? inOrder(sizes) };
   });
   /** @param {any} value @returns {any} */
   const filled = (value) => {
@@ -38,7 +43,7 @@ export function instantiate(document, values, part = "recorded") {
     if (value === null || typeof value !== "object") return value;
     if ("f" in value) return numberAt(value.f);
     if ("p" in value) {
-      const place = placeAt(value.p);
+      const place = placeAt(near + value.p);
       return place.buffer < 0 ? { ...place, buffer: first - 1 - place.buffer } : place;
     }
     if ("c" in value) return numbersOf(document.constants[value.c]);
@@ -56,7 +61,12 @@ export function instantiate(document, values, part = "recorded") {
   for (const [name, number] of Object.entries(own.programs)) {
     const { operations, own: others } = document.programs[/** @type {number} */ (number)];
     first = recorded.buffers.length;
-    recorded.programs[name] = filled(operations);
+    recorded.programs[name] = operations.map(([number, given, results, named = {}]) => {
+      const operation = [document.names[number], ...filled([given, named, results])];
+      near += results.filter(Boolean).pop()?.p ?? 0;
+      return operation;
+    });
+    near = 0;
     add(others);
   }
   return recorded;

@@ -236,10 +236,14 @@ def _close(one: float, other: float) -> bool:
 class Packer:
     """Keeps what several documents have in common once, in lists; a document has the numbers of it.
 
+    What repeats compresses well, so that numbers are counted from others near them. An operation is a list of the
+    number of its name, its arguments, its results and, if there are any, its named arguments; their places are counted
+    from the last result before it. The buffer of a place is counted from that of the place before.
+
     Attributes:
-      formulas, places, programs, constants: the lists. A formula is {"f": number}, a place is {"p": number}: a list of
-        buffer, offset, sizes and, where numbers do not lie in order, strides. Of constants it has long ones: those of
-        small whole numbers, such as images, as a text with a letter for each (`lettered`).
+      formulas, places, programs, constants, names: the lists. A formula is {"f": number}, a place is {"p": number}: a
+        list of buffer, offset, sizes and, where numbers do not lie in order, strides. Of constants it has long ones:
+        those of small whole numbers, such as images, as a text with a letter for each (`lettered`).
     """
 
     def __init__(self) -> None:
@@ -247,16 +251,30 @@ class Packer:
         self.places: dict[str, int] = {}
         self.programs: dict[str, int] = {}
         self.constants: dict[str, int] = {}
+        self.names: dict[str, int] = {}
         self._met: dict[int, tuple[Any, dict[str, int]]] = {}  # formulas themselves, by identity: most stand often
 
     def packed(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Returns a document with numbers in place of what the lists have."""
         programs = {
-            name: _number(self.programs, {**self._packed(some), "own": self._buffers(some["own"])})
+            name: _number(
+                self.programs,
+                {"operations": self._operations(some["operations"]), "own": self._buffers(some["own"])},
+            )
             for name, some in document["programs"].items()
         }
         rest = {name: self._packed(one) for name, one in document.items() if name not in ("programs", "buffers")}
         return {**rest, "programs": programs, "buffers": self._buffers(document["buffers"])}
+
+    def _operations(self, operations: list[Any]) -> list[Any]:
+        """Returns operations with the numbers of their names, and their places counted from the last result before."""
+        near, found = 0, []
+        for name, given, named, results in operations:
+            number, last = self.names.setdefault(name, len(self.names)), near
+            parts = [self._packed(part) for part in (given, results, *([named] if named else []))]
+            near = next((one["p"] for one in reversed(parts[1]) if one), near)
+            found.append([number, *(_counted_from(last, part) for part in parts)])
+        return found
 
     def _buffers(self, buffers: list[Any]) -> list[Any]:
         """Returns buffers, those of long constants with the number of theirs."""
@@ -270,7 +288,12 @@ class Packer:
         """The lists, by name."""
         names = ("formulas", "places", "programs", "constants")
         found = {name: [json.loads(one) for one in getattr(self, name)] for name in names}
-        return {**found, "constants": [lettered(one) for one in found["constants"]]}
+        buffers = [buffer for buffer, *_ in found["places"]]
+        places = [
+            [buffer - before, *rest] for before, (buffer, *rest) in zip([0, *buffers], found["places"], strict=False)
+        ]
+        constants = [lettered(one) for one in found["constants"]]
+        return {**found, "places": places, "constants": constants, "names": list(self.names)}
 
     def _packed(self, value: Any) -> Any:
         if isinstance(value, list):
@@ -299,6 +322,15 @@ def lettered(numbers: list[Any]) -> list[Any] | str:
     if all(type(one) is int and 0 <= one < MOST_LETTERS for one in numbers):
         return "".join(chr(FIRST_LETTER + one) for one in numbers)
     return numbers
+
+
+def _counted_from(near: int, value: Any) -> Any:
+    """Returns what an operation is told with its places counted from another one."""
+    if isinstance(value, list):
+        return [_counted_from(near, one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: one - near if name == "p" else _counted_from(near, one) for name, one in value.items()}
 
 
 def _number(known: dict[str, int], value: Any) -> int:
