@@ -74,7 +74,8 @@ def link_of(
     if name not in PAGES:
         number = next(lab.notebook for lab in LABS if lab.name == name)
         return Link(code, f"{place}/{next(one.stem for one in NOTEBOOKS if one.number == number)}.html")
-    known = {one: value for one, value in values.items() if one not in own and value != OWN}  # a folder is the user's
+    # no folder of the user's stands in an address, and nothing that a page cannot have
+    known = {one: value for one, value in values.items() if one not in own and value != OWN}
     lacks = [BOTH["LACKS_MNIST"]] if values.get("source") == MNIST else []
     page: LivePage | None = kind.declaration.page
     lacks += [] if page is None or page.has(values) else page.missing
