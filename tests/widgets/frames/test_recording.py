@@ -17,12 +17,15 @@ import pytest
 
 from moe_lab_widgets.drawing.mark_record import MarkRecord
 from moe_lab_widgets.engine import recording
+from moe_lab_widgets.engine.goal import NOT_JUDGED
 from moe_lab_widgets.engine.lab import Lab
 from moe_lab_widgets.frames.recording import cut_apart, spread_out
+from moe_lab_widgets.playground.modules import Modules
 from tests.helpers.effort import one_in
 from tests.widgets.cases import CASES, Case
 from tests.widgets.engine.tiny import TinyLab
 from tests.widgets.labs import done, making
+from tests.widgets.playground.in_node import answered
 
 
 @pytest.fixture(scope="module", params=one_in(2, CASES.values()), ids=lambda case: case.name)
@@ -97,13 +100,34 @@ def test_a_lab_exports_a_page_of_its_own(ended: Any, tmp_path: Path) -> None:
     np.testing.assert_array_equal(ended.picture.pixels(), before)
 
 
-def test_a_page_may_open_with_the_question_of_the_lab(ended: Any, tmp_path: Path) -> None:
+JUDGE = """
+import fs from "node:fs";
+import { Question } from "./question.js";
+const { question: { asked, words, told }, drawings } = JSON.parse(fs.readFileSync(0));
+const judged = (answer, drawn) =>
+  Object.assign(new Question(asked, words), { begun: true, answer, drawn }).verdict(told);
+const ofAnswers = asked.answers.map((_, answer) => judged(answer, []));
+console.log(JSON.stringify([...ofAnswers, ...drawings.map((drawn) => judged(-1, drawn))]));
+"""
+
+
+def test_a_page_may_open_with_the_question_and_judges_as_the_lab_does(ended: Any, tmp_path: Path) -> None:
     page = Page(ended.export(tmp_path / "run", ask=True).read_text(encoding="utf-8"))
-    told, asked = page.run["question"], ended.declaration.question
-    assert (told["asks"], [one["words"] for one in told["answers"]]) == (asked.asks, list(asked.answers))
-    right = int(asked.right(MarkRecord(ended.record)))
-    said = [one["verdict"].startswith("As you predicted, ") for one in told["answers"]]
-    assert said == [number == right for number in range(len(asked.answers))]
+    asked, now, question = ended.declaration.question, MarkRecord(ended.record), page.run["question"]
+    marks = question["places"]["marks"]
+    assert [one["name"] for one in marks] == list(asked.sketch.names)[: len(marks)]
+    low, high = question["places"]["low"], question["places"]["high"]
+    ends = [low if end is None else end for end in question["told"]["ends"]]
+    drawings = [ends, [None, *ends[1:]], [low + 0.9 * (high - low)] * len(ends)]
+    drawings = [drawn for drawn in drawings if any(level is not None for level in drawn)]
+    asks = {"question": question, "drawings": drawings}
+    found = answered(JUDGE, asks, "question", modules=Modules({}), folder=tmp_path)
+    wanted = [asked.verdict(number, now) for number in range(len(asked.answers))]
+    assert [question["asked"]["asks"], question["asked"]["answers"]] == [asked.asks, list(asked.answers)]
+    assert found[: len(wanted)] == wanted
+    for sentence, drawn in zip(found[len(wanted) :], drawings, strict=True):
+        told = (asked.sketch.told(drawn), asked.sketch.judged(drawn, now))
+        assert sentence.startswith(" ".join(filter(None, told))) or sentence == NOT_JUDGED
     assert "question" not in Page(ended.export(tmp_path / "run").read_text(encoding="utf-8")).run
 
 
