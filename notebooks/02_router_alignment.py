@@ -116,8 +116,8 @@ synthetic
 # %% [markdown]
 # *What to see.* The tile with one bar is $o_1$, with two bars $o_2$. Striped tiles are distractors: the stripes
 # lean to the side that they imitate. Flat tiles are background. A well-trained router keeps its pattern and, because they
-# look alike, some distractors of the same side. Raise <kbd>noise added to every patch</kbd> to 1.5 and watch both accuracies
-# fall. Set <kbd>distractors per sample (l\* − 1)</kbd> to 0 and see the CNN catch up.
+# look alike, some distractors of the same side. Raise <kbd>noise on each patch</kbd> to 1.5 and watch both accuracies
+# fall. Set <kbd>distractors (l\* − 1)</kbd> to 0 and see the CNN catch up.
 
 # %% [markdown]
 # ## What happened and why

@@ -119,8 +119,8 @@ lab
 # that you chose; experts that are pruned turn grey. **2:** Accuracy against $\rho$, the share of experts pruned. The chosen
 # rule is black, the others are grey. **3:** What is left of accuracy, memory and FLOPs (operations).
 #
-# Move <kbd>ρ · share of experts pruned</kbd> to 0.9. How many experts are left? Then go through the rules in
-# <kbd>prune by</kbd>, and find one that loses nothing. Nothing is trained again. Set <kbd>l · picks per expert (or per token)</kbd> to 1. What does the Lab
+# Move <kbd>ρ · share pruned</kbd> to 0.9. How many experts are left? Then go through the rules in <kbd>prune by</kbd>,
+# and find one that loses nothing. Nothing is trained again. Set <kbd>l · picks each makes</kbd> to 1. What does the Lab
 # say, and why?
 #
 # *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders.

@@ -117,7 +117,7 @@ lab
 # others. **2:** The share of kept patches that lie in the object. It rises above chance, 25 %, and stays far below 100 %.
 # **3:** Test accuracy. The gates do find something, and yet the mixture is *not* better than the network without gates.
 #
-# Set <kbd>l · patches kept per expert</kbd> to 16. Every expert keeps everything. What is left for a gate to do? Then change
+# Set <kbd>l · patches per expert</kbd> to 16. Every expert keeps everything. What is left for a gate to do? Then change
 # the <kbd>seed</kbd>. In how many trials is the mixture ahead of the network without gates?
 #
 # *Your turn.* The menu <kbd>goal</kbd> has three tasks. Bring each about with the sliders. The Lab sees when a run has

@@ -256,7 +256,7 @@ lab
 # - *Pre-trained branches*. Set <kbd>prune by</kbd> to *difference*. Whose bars are long in the lower row?
 # - *A random start, and the assumption fails*. Which class has no large router?
 # - *Fine-tuning rescues under the true hinge*. Untick <kbd>fine-tune what is left</kbd> and move
-#   <kbd>ρ · share of experts pruned</kbd>. Where is the accuracy lowest?
+#   <kbd>ρ · share pruned</kbd>. Where is the accuracy lowest?
 # - The third task, *Raise the accuracy of the worst trial by pruning*: tokens choose there. What falls less than in expert
 #   choice, memory or FLOPs? Why?
 #

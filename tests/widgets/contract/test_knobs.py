@@ -41,6 +41,8 @@ def test_every_knob_is_moved_here_and_has_a_label_of_its_own(case: Case) -> None
     assert set(case.views) == {knob.name for knob in knobs if knob.view_only}
     assert len({knob.label for knob in knobs}) == len(knobs)
     assert max(len(knob.label) for knob in knobs) <= 37, "three sliders stand side by side"
+    beside = [knob.label for knob in knobs if knob.main and knob.slider]
+    assert max(map(len, beside), default=0) <= 24, "on a laptop a label and its number take one line"
     assert 4 <= sum(knob.main for knob in knobs) <= 8, "with the seed, three rows of three"
     symbols = [knob.symbol for knob in knobs if knob.symbol]
     assert len(set(symbols)) == len(symbols)

@@ -69,7 +69,7 @@ KNOBS = (
           effect="More experts to keep busy."),
     offer(TopKMoE, "experts_per_sample", main=True, meaning="experts per sample", slider=(1, 4, 1),
           effect="Each sample goes to more experts, at more compute."),
-    offer(TopKMoE, "router_noise", main=True, meaning="noise on the router's scores",
+    offer(TopKMoE, "router_noise", main=True, meaning="router's noise",
           effect="More noise gives weaker experts samples in training."),
     offer(ClusterRun, "samples", main=True, meaning="training samples", default=1000, slider=(100, 2000, 100),
           effect="More samples teach the signals rather than the noise, and make steps slower."),

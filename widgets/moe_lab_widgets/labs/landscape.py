@@ -45,9 +45,9 @@ COUNTS = {"x": 0.0, "left": 26.0, "wide": 90.0}
 
 # Short words, so that three sliders stand side by side, and ranges in which a run stays live.
 KNOBS = (
-    offer(L4Loss, "mu", main=True, symbol="μ", meaning="reward of 4th moments", slider=(0.0, 0.2, 0.01),
+    offer(L4Loss, "mu", main=True, symbol="μ", meaning="4th-moment reward", slider=(0.0, 0.2, 0.01),
           effect="Draws each row more strongly to a single regressor; λ must stay well above it."),
-    offer(L4Loss, "penalty", main=True, symbol="λ", meaning="penalty of 2nd moments", slider=(0.0, 8.0, 0.5),
+    offer(L4Loss, "penalty", main=True, symbol="λ", meaning="2nd-moment penalty", slider=(0.0, 8.0, 0.5),
           effect="Keeps rows from vanishing: holds each row's second moment more strongly at 1."),
     offer(L4Loss, "ridge", main=True, symbol="δ", meaning="pull towards 0", slider=(0.0, 4.0, 0.05),
           effect="Pulls all numbers of A more strongly towards 0."),

@@ -60,7 +60,7 @@ def _learned(values: Mapping[str, Any]) -> bool:
 
 
 KNOBS = (
-    offer(PatchWRN, "patches_per_expert", main=True, meaning="patches kept per expert", default=2, enabled_when=_keeps,
+    offer(PatchWRN, "patches_per_expert", main=True, meaning="patches per expert", default=2, enabled_when=_keeps,
           effect="Each expert sees more of the image. With all 16 there is nothing left to choose.",
           applies="only to gates that keep some patches (learned or random)"),
     offer(PatchWRN, "experts", main=True, slider=None, choices=EXPERTS,

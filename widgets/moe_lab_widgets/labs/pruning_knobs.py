@@ -31,7 +31,7 @@ def _planted(values: Mapping[str, Any]) -> bool:
 
 
 KNOBS = (
-    LabKnob(name="rho", main=True, symbol="ρ", meaning="share of experts pruned", default=0.8, low=0, high=1,
+    LabKnob(name="rho", main=True, symbol="ρ", meaning="share pruned", default=0.8, low=0, high=1,
             slider=(0.0, 0.95, 0.05), view_only=True,
             effect="More experts are pruned. Nothing is trained again."),
     LabKnob(name="criterion", main=True, meaning="prune by", default="router-norm-change", choices=tuple(of.OFFERED),
@@ -42,7 +42,7 @@ KNOBS = (
     offer(TokenMoE, "routing", main=True, meaning="who chooses",
           words={of.EXPERTS_CHOOSE: "experts choose tokens", of.TOKENS_CHOOSE: "tokens choose experts"},
           effect="Each expert keeps its l best tokens, or each token visits its l best experts."),
-    _from_recipe(TokenMoE, "top", main=True, meaning="picks per expert (or per token)", slider=(1, 12, 1),
+    _from_recipe(TokenMoE, "top", main=True, meaning="picks each makes", slider=(1, 12, 1),
                  effect="More tokens for each expert, or more experts for each token."),
     _from_recipe(TokenRun, "steps", main=True, meaning="training steps", slider=(10, 300, 10),
                  effect="A longer training, in which routers that learn grow further."),

@@ -67,7 +67,7 @@ def _asking(values: Mapping[str, Any]) -> bool:
 KNOBS = (
     offer(RoutedMoE, "routing", main=True, meaning="who chooses", words=ROUTING_WORDS,
           effect="Experts take patches, patches ask experts, all patches are mixed, or a hash decides."),
-    offer(RoutedMoE, "experts_per_patch", main=True, meaning="experts asked per patch", enabled_when=_asking,
+    offer(RoutedMoE, "experts_per_patch", main=True, meaning="experts per patch", enabled_when=_asking,
           effect="Each patch asks more experts for as many places.",
           applies="only where patches or a hash choose"),
     offer(RoutedMoE, "capacity_factor", main=True, meaning="places per patch",
@@ -84,7 +84,7 @@ KNOBS = (
           effect="As many places are spread over more experts, each with fewer of the neurons."),
     offer(PatternTask, "patches", main=True, meaning="patches per sample", slider=(8, 32, 1), far=64,
           effect="o hides among more patches; there are places for more, too."),
-    offer(PatternTask, "noise", main=True, symbol="", meaning="noise added to every patch",
+    offer(PatternTask, "noise", main=True, symbol="", meaning="noise on each patch",
           effect="More noise hides the patterns from experts and routers."),
     offer(RoutedMoE, "router_noise", symbol="σ", meaning="noise on scores", enabled_when=_scored,
           effect="More noise gives weak experts patches while the model trains.",
