@@ -153,6 +153,13 @@ def test_a_function_of_ones_own_prunes_as_the_criterion_that_it_is(make: Make) -
     assert "own=score" in link.address and "criterion" not in link.address
 
 
+def test_code_can_name_a_function_without_a_name(make: Make) -> None:
+    lab = make(score=lambda before, after: norm_change(before, after), playing=False)
+    code = lab.code(lab.values)
+    assert "tuned.kept(of_routers(score), " in code and "PruningLab(score=score" in lab.link().code
+    ast.parse(code)
+
+
 @pytest.mark.parametrize(
     ("score", "sentence"),
     [

@@ -122,6 +122,12 @@ def settings_of(run: RunConfig) -> dict[str, Any]:
     return {name: one for name, one in given.items() if one != usual[name]}
 
 
+def name_of(given: Any, argument: str) -> str:
+    """Returns how code names what a Lab's argument was given: by its own name, or as the argument where it has none."""
+    name = getattr(given, "__name__", "")
+    return name if name.isidentifier() else argument
+
+
 def own_code(train: Callable[..., Any], given: Mapping[str, Any]) -> str:
     """Returns the call of a user's function."""
     name = train.__name__

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlencode, urlparse
 
 from moe_lab.registry import LABS, NOTEBOOKS, PAGES
+from moe_lab_widgets.engine.copying import name_of
 from moe_lab_widgets.engine.knobs import OWN, arguments
 from moe_lab_widgets.engine.mnist import MNIST
 from moe_lab_widgets.live.declare import LivePage
@@ -61,8 +62,7 @@ def link_of(
       site: the site's address; that of the package's repository when None.
       own: the Lab's own arguments, None where they were not given.
     """
-    given = {one: value for one, value in own.items() if value is not None and one not in values}
-    mine = {one: getattr(value, "__name__", one) for one, value in given.items()}
+    mine = {one: name_of(given, one) for one, given in own.items() if given is not None and one not in values}
     changed = arguments({one: value for one, value in needed.items() if value != OWN})
     name = kind.__name__
     call = f"{name}({', '.join(filter(None, [*map('='.join, mine.items()), changed]))})"
@@ -79,7 +79,7 @@ def link_of(
     lacks = [BOTH["LACKS_MNIST"]] if values.get("source") == MNIST else []
     page: LivePage | None = kind.declaration.page
     lacks += [] if page is None or page.has(values) else page.missing
-    for one in given:
+    for one in mine:
         lacks.append(BOTH["LACKS_OWN"].format(name=one))
         known[OWN] = one  # so that the page says so, too
     return Link(code, f"{place}/{PAGES[name]}#{urlencode({'lab': name, **known})}", LIVE, " ".join(lacks))

@@ -10,7 +10,7 @@ from typing import Any
 from moe_lab.core.config import require
 from moe_lab.core.errors import InputError
 from moe_lab_widgets.drawing.mark_record import MarkRecord
-from moe_lab_widgets.drawing.picture import Picture, drawing_lock
+from moe_lab_widgets.drawing.picture import Picture
 from moe_lab_widgets.drawing.words import unended
 from moe_lab_widgets.engine.declaration import Declared
 from moe_lab_widgets.engine.goal import OF_QUESTIONS
@@ -110,10 +110,7 @@ def _question(lab: Declared, picture: Picture, records: Sequence[Any], ended: bo
         raise InputError(f"only a Lab with a question has a page that asks: {lab.title} has none")
     require(ended, "a page that asks needs a run that has ended, by which answers are judged", ended=ended)
     now = MarkRecord(lab.seen(records[-1]))
-    places = None
-    if asked.sketch is not None:
-        with drawing_lock:
-            places = places_of(asked.sketch, picture)
+    places = None if asked.sketch is None else places_of(asked.sketch, picture)
     return {"asked": asked.plain(), "words": OF_QUESTIONS, "places": places, "told": asked.told(now)}
 
 

@@ -164,9 +164,7 @@ class Screen:
         if sketch is None:
             self.page.sketch = {}
             return
-        with drawing_lock:
-            places = places_of(sketch, self.picture)
-        self.page.sketch = {"places": places, "drawn": list(drawn), "open": is_open}
+        self.page.sketch = {"places": places_of(sketch, self.picture), "drawn": list(drawn), "open": is_open}
 
     def focus_sketch(self) -> None:
         """Moves the keyboard to the first mark."""

@@ -29,6 +29,7 @@ from moe_lab.pruning.criteria import (
 from moe_lab.pruning.measures import MEASURES
 from moe_lab.pruning.pruned import AFTER_PRUNING, PruningTraining, kept_by_count, sizes_of
 from moe_lab.pruning.tuning import PruningChoice, Tuning
+from moe_lab_widgets.engine.copying import name_of
 from moe_lab_widgets.engine.knobs import OWN, LabKnob, config_from, device_setting
 from moe_lab_widgets.engine.record import ONLY, Record
 
@@ -150,10 +151,10 @@ TUNED = Measure(("tuning", "criterion", "rho"), "", "test accuracy after fine-tu
 
 
 class OfferedTraining(PruningTraining):
-    """A run in training, pruned by all criteria that the Lab offers, by default those of the library."""
+    """A run in training, pruned by all criteria that the Lab offers by itself."""
 
-    def __init__(self, run: TokenRun, criteria: Mapping[str, Criterion] = OFFERED) -> None:
-        super().__init__(run, criteria)
+    def __init__(self, run: TokenRun) -> None:
+        super().__init__(run, OFFERED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,14 +173,14 @@ class LiveRun:
 
     def __init__(self, run: TokenRun, criteria: Mapping[str, Criterion] = OFFERED) -> None:
         self.run, self.criteria = run, criteria
-        self.training: OfferedTraining | None = None
+        self.training: PruningTraining | None = None
         self.tuning: Tuning | None = None
 
     def records(self) -> Iterator[PruningSnapshot]:
         """Yields the records of the training."""
         if isinstance(self.run.start, BranchStart):
             yield self._before_training()  # pre-training takes a moment
-        self.training = OfferedTraining(self.run, self.criteria)
+        self.training = PruningTraining(self.run, self.criteria)
         for shot in self.training.snapshots():
             yield self._with(shot, np.full_like(shot["pruned_accuracy"][:, None], np.nan))
 
@@ -251,7 +252,7 @@ def code(values: Mapping[str, Any]) -> str:
             "",
         ]
     elif values["criterion"] == OWN:
-        name = getattr(values["score"], "__name__", "score")
+        name = name_of(values["score"], "score")
         criterion = f"of_routers({name})"
         lines += ["from moe_lab.pruning.criteria import of_routers", "", f"# {name} is the function in your notebook"]
     lines += [

@@ -252,6 +252,7 @@ class Packer:
         self.programs: dict[str, int] = {}
         self.constants: dict[str, int] = {}
         self.names: dict[str, int] = {}
+        self._near = 0  # the place from which others are counted
         self._met: dict[int, tuple[Any, dict[str, int]]] = {}  # formulas themselves, by identity: most stand often
 
     def packed(self, document: Mapping[str, Any]) -> dict[str, Any]:
@@ -268,12 +269,12 @@ class Packer:
 
     def _operations(self, operations: list[Any]) -> list[Any]:
         """Returns operations with the numbers of their names, and their places counted from the last result before."""
-        near, found = 0, []
+        found = []
         for name, given, named, results in operations:
-            number, last = self.names.setdefault(name, len(self.names)), near
             parts = [self._packed(part) for part in (given, results, *([named] if named else []))]
-            near = next((one["p"] for one in reversed(parts[1]) if one), near)
-            found.append([number, *(_counted_from(last, part) for part in parts)])
+            found.append([self.names.setdefault(name, len(self.names)), *parts])
+            self._near += next((one["p"] for one in reversed(parts[1]) if one), 0)
+        self._near = 0
         return found
 
     def _buffers(self, buffers: list[Any]) -> list[Any]:
@@ -308,9 +309,8 @@ class Packer:
         if "buffer" not in value:
             return packed
         buffer, offset, sizes, strides = (packed[name] for name in ("buffer", "offset", "sizes", "strides"))
-        return {
-            "p": _number(self.places, [buffer, offset, sizes] if _usual(value) else [buffer, offset, sizes, strides])
-        }
+        place = [buffer, offset, sizes] if _usual(value) else [buffer, offset, sizes, strides]
+        return {"p": _number(self.places, place) - self._near}
 
 
 FIRST_LETTER, MOST_LETTERS = ord("#"), 25
@@ -322,15 +322,6 @@ def lettered(numbers: list[Any]) -> list[Any] | str:
     if all(type(one) is int and 0 <= one < MOST_LETTERS for one in numbers):
         return "".join(chr(FIRST_LETTER + one) for one in numbers)
     return numbers
-
-
-def _counted_from(near: int, value: Any) -> Any:
-    """Returns what an operation is told with its places counted from another one."""
-    if isinstance(value, list):
-        return [_counted_from(near, one) for one in value]
-    if not isinstance(value, dict):
-        return value
-    return {name: one - near if name == "p" else _counted_from(near, one) for name, one in value.items()}
 
 
 def _number(known: dict[str, int], value: Any) -> int:
