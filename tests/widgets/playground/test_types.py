@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moe_lab_widgets.live import page
-from moe_lab_widgets.playground import declared, modules
+from moe_lab_widgets.playground import modules
 
 TYPESCRIPT = "typescript@5.9.3"
 OPTIONS = {
@@ -33,8 +33,7 @@ def test_the_types_of_all_modules_fit(tmp_path: Path) -> None:
     command = [npx, "--yes", "--package", TYPESCRIPT, "tsc"]
     if subprocess.run([*command, "--version"], capture_output=True, check=False).returncode:
         pytest.skip(f"npm cannot get {TYPESCRIPT}")
-    product = page.modules().source("product")
-    generated = {"declared.js": declared.module(), "product.js": product}
+    generated = {f"{name}.js": page.modules().source(name) for name in ("declared", "product", "of_page", "of_engine")}
     for path in (*modules.HERE.glob("*.js"), *page.HERE.glob("*.js")):
         shutil.copy(path, tmp_path)
     for name, text in generated.items():

@@ -30,7 +30,7 @@ function rowsOfBoxes({ box }, patches, experts) {
 }
 
 /** Draws a mark `PlaceTable`. @this {AxesPen} @param {any} one */
-export function placeTable(one) {
+function placeTable(one) {
   const [experts, patches] = one.shape.map(Math.round);
   const { box, context } = this;
   const { down, top } = rowsOfBoxes(this, patches, experts);
@@ -45,7 +45,7 @@ export function placeTable(one) {
 }
 
 /** Draws a mark `Places`. @this {AxesPen} @param {Places} one */
-export function placesOfPatches(one) {
+function placesOfPatches(one) {
   const { context } = this;
   const [experts, patches] = one.weights.sizes;
   const { across, tile, down, top, left } = rowsOfBoxes(this, patches, experts);
@@ -94,3 +94,9 @@ function cross(context, x, y) {
     line(context, ends, THEME.muted, 1.6);
   }
 }
+
+/** @type {Record<string, (this: AxesPen, one: any) => void>} */
+export const OF_BOXES = {
+  PlaceTable: placeTable,
+  Places: placesOfPatches,
+};

@@ -15,22 +15,20 @@ import {
   shadeOf,
   tickOf,
 } from "./pen.js";
-import { OF_MAPS, bound } from "./maps.js";
-import { OF_MATCHES } from "./matches.js";
+import { MARKS_OF_LAB } from "./of_page.js";
 import { median } from "./plain.js";
-import { OF_IMAGES } from "./patched.js";
-import { OF_EXPERTS } from "./shapes.js";
-import { OF_PLANES } from "./planes.js";
-import { OF_PRUNING } from "./strips.js";
 import { written } from "./written.js";
 
 /** @typedef {{ title: string, width: number, margins: number[], above: number, rows: number[],
  *   columns: number, gap: number }} Panel */
 /** @typedef {import("./pen.js").Box} Box */
 /** @typedef {import("./pen.js").Spot} Spot */
+/** @typedef {[number, number]} Place */
 
 /** The height of a picture in its own pixels, of which a page leaves out what is far above a panel's axes. */
 const HEIGHT = 448;
+/** Dashes of a bound. */
+const BOUND = [11, 5.5];
 /** A cell has room for a number from this width and height on. */
 const ROOMY = [20, 14];
 /** Draws a panel, as wide as the canvas, and makes the canvas as high as it needs.
@@ -48,7 +46,7 @@ export function drawPanel(canvas, panel, furniture, marks, pinned, focus, scale)
   boxesOf(panel, width / scale).forEach((box, place) => {
     axes.turnTo(box);
     for (const one of [...(furniture[place] ?? []), ...(marks[place] ?? [])]) {
-      const drawn = ALL.find((some) => one.mark in some)?.[one.mark];
+      const drawn = MARKS[one.mark] ?? MARKS_OF_LAB[one.mark];
       if (!drawn) throw new Error(`a page cannot draw ${one.mark}`);
       drawn.call(axes, one);
     }
@@ -112,14 +110,14 @@ export const PINNED = {
   },
   Series(one) {
     const pinned = { ...one, name: "pinned: ", shape: "small", width: 1.1 };
-    if (one.pinned) OF_PRUNING.Series.call(this, pinned);
+    if (one.pinned) MARKS_OF_LAB.Series.call(this, pinned);
   },
   Track(one) {
-    OF_MAPS.Track.call(this, { ...one, style: "other", name: "pinned", unsure: "pinned" });
+    MARKS_OF_LAB.Track.call(this, { ...one, style: "other", name: "pinned", unsure: "pinned" });
   },
 };
 
-/** How each mark is drawn.
+/** How the marks are drawn that many Labs have.
  * @type {Record<string, (this: AxesPen, one: any) => void>} */
 const MARKS = {
   Scales(one) {
@@ -427,4 +425,19 @@ const MARKS = {
     this.write(written(one.words), this.x(one.x) + (one.right ?? 0), y, looks);
   },
 };
-const ALL = [MARKS, OF_EXPERTS, OF_IMAGES, OF_MAPS, OF_MATCHES, OF_PLANES, OF_PRUNING];
+
+/** Draws a line across a map that is named, or lies below a row beside it. @param {AxesPen} pen @param {number} at
+ * @param {string} words */
+function bound(pen, at, words) {
+  const { box, context } = pen;
+  if (!Number.isFinite(at)) return;
+  const y = pen.y(at);
+  /** @type {Place[]} */
+  const ends = [
+    [box.left, y],
+    [box.left + box.width + (words ? 4 : 0), y],
+  ];
+  if (words) line(context, ends, THEME.paper, 5 * POINT);
+  line(context, ends, THEME.ink, 2 * POINT, { dash: BOUND });
+  if (words) pen.write(words, box.left + box.width + 12, y, { colour: THEME.ink, bold: true, size: TEXT });
+}

@@ -2,7 +2,7 @@
 
 import { LOOPS, accumulate } from "./kernels.js";
 import { dimensionOf, numberOf, overRows, stridesIn, without } from "./layout.js";
-import { isScattered, multiplier } from "./linear.js";
+import { isScattered, multiplier } from "./matrices.js";
 import { madeOf } from "./operations.js";
 import { isPlace } from "./places.js";
 import { PRODUCT } from "./product.js";
@@ -47,7 +47,7 @@ export class Engine {
     this.scratch = this.copies + lasting;
     const made = new WebAssembly.Instance(PRODUCTS, { e: { m: memory } });
     const quick = /** @type {Record<string, any>} */ (made.exports);
-    /** @type {import("./linear.js").Multiply} */
+    /** @type {import("./matrices.js").Multiply} */
     this.multiply = quick.multiply;
     /** @type {Record<string, import("./layout.js").Quick>} */
     this.quick = {};

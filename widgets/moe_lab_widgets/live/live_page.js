@@ -4,12 +4,11 @@ import { PINNED, drawPanel, sketchIn } from "./canvas.js";
 import { Carried } from "./carried.js";
 import { Board, CALM, element, find, fromAddress, needed, openPage, toAddress, toPython } from "./controls.js";
 import { Asker } from "./goals.js";
-import { crewed } from "./map_crew.js";
 import { tablesOf } from "./numbers.js";
+import { connectedLab } from "./of_page.js";
 import { filled } from "./plain.js";
 import { PRODUCT } from "./product.js";
 import { Question } from "./question.js";
-import { connected } from "./workers.js";
 import { written } from "./written.js";
 
 /** @typedef {{ step: number, ended: boolean,
@@ -409,7 +408,7 @@ function open() {
   else find("menu-name").textContent = "story";
   if (lab.question)
     question = new Question(lab.question, lab.words, find("question"), find("asked"), started, goBack);
-  tell = lab.unit ? crewed(hear) : connected(hear);
+  tell = connectedLab(hear);
   find("speed").closest("label").hidden = Boolean(lab.unit);
   tell({ type: "load", text: recorded });
   tell({ type: "speed", pause: Number(find("speed").value) });

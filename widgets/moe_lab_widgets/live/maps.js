@@ -15,9 +15,8 @@ const SMALLEST = 0.6;
 const GHOST = 0.3;
 /** By how many pixels the line runs inside its rows, so that it never lies on their boundaries. */
 const INSET = 6.5;
-/** Dashes of the line until all runs have ended, and of bounds. */
+/** Dashes of the line until all runs have ended. */
 const UNSURE = [8, 4];
-const BOUND = [11, 5.5];
 /** Pixels from which on a column has room for its numbers in their usual size; and beside a map without a key. */
 const NARROW = 34;
 const BESIDE = 62;
@@ -145,22 +144,6 @@ export const OF_MAPS = {
     }
   },
 };
-
-/** Draws a line across a map that is named, or lies below a row beside it. @param {AxesPen} pen @param {number} at
- * @param {string} words */
-export function bound(pen, at, words) {
-  const { box, context } = pen;
-  if (!Number.isFinite(at)) return;
-  const y = pen.y(at);
-  /** @type {Place[]} */
-  const ends = [
-    [box.left, y],
-    [box.left + box.width + (words ? 4 : 0), y],
-  ];
-  if (words) line(context, ends, THEME.paper, 5 * POINT);
-  line(context, ends, THEME.ink, 2 * POINT, { dash: BOUND });
-  if (words) pen.write(words, box.left + box.width + 12, y, { colour: THEME.ink, bold: true, size: TEXT });
-}
 
 /** The size of letters in a column. @param {number} wide */
 const sizeIn = (wide) => (wide < NARROW ? 11 : SMALL);

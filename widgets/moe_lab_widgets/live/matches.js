@@ -1,6 +1,7 @@
 /** Tables of estimates that are matched with true parameters (`moe_lab.drawing.match_marks`). */
 
 import { THEME } from "./drawing.js";
+import { cosineIn, rowsOfMatches } from "./numbers.js";
 import { INKS, POINT, SMALL, TEXT, shadeOf } from "./pen.js";
 import { upTo } from "./plain.js";
 import { written } from "./written.js";
@@ -85,23 +86,3 @@ export const OF_MATCHES = {
     this.write(worst, this.x(k - 0.5) + 18, this.y(k + GATES_GAP), looks);
   },
 };
-
-/** What stands at the end of each row: a sign, the estimate's own |cos|, and whether it is found.
- * @param {any} one a mark `Matches` */
-export function rowsOfMatches(one) {
-  const k = one.cosines.sizes[0];
-  return upTo(k).map((row) => {
-    const cosines = upTo(k).map((column) => one.cosines.data[row * k + column]);
-    const good = Boolean(one.found.data[row]);
-    if (!cosines.some(Boolean)) return { sign: "", own: "–", good };
-    return { sign: good ? "✓" : "✗", own: cosineIn(cosines[row], one.least), good };
-  });
-}
-
-/** Two digits, never rounded up across the least that counts. @param {number} value @param {number} least */
-function cosineIn(value, least) {
-  const words = written({ text: "{:.2f}", numbers: [value] });
-  return value < least && Number(words) >= least
-    ? written({ text: "{:.2f}", numbers: [Number(words) - 0.01] })
-    : words;
-}

@@ -6,7 +6,7 @@
 /** Returns what finds the column of each row, all different, with the least sum of costs: row by row, along the
  * shortest path of exchanges (Kuhn and Munkres).
  * @param {Heap} heap @param {Operand} costs (batch, k, k) @param {Operand} output (batch, k) */
-export function matcher(heap, costs, output) {
+function matcher(heap, costs, output) {
   return eachMatrix(heap, costs, (matrix, batch) => {
     leastCosts(matrix).forEach((column, row) => {
       heap[output.offset + batch * output.strides[0] + row * output.strides[1]] = column;
@@ -16,7 +16,7 @@ export function matcher(heap, costs, output) {
 
 /** Returns what finds the largest number such that some permutation takes at least that of each row.
  * @param {Heap} heap @param {Operand} values (batch, k, k) @param {Operand} output (batch,) */
-export function bottleneckFinder(heap, values, output) {
+function bottleneckFinder(heap, values, output) {
   return eachMatrix(heap, values, (matrix, batch) => {
     const levels = Float64Array.from(new Set(matrix.flat())).sort();
     let [low, high] = [0, levels.length - 1];
@@ -96,3 +96,13 @@ function hasPermutation(matrix, level) {
     });
   return matrix.every((_, row) => placed(row, new Set()));
 }
+
+/** @type {Record<string, import("./operations.js").Maker>} */
+export const OF_PERMUTATIONS = {
+  assigned({ given, results: [output] }) {
+    return matcher(this.heap, this.operand(given[0]), output);
+  },
+  bottleneck({ given, results: [output] }) {
+    return bottleneckFinder(this.heap, this.operand(given[0]), output);
+  },
+};

@@ -2,7 +2,6 @@
 
 import { element } from "./controls.js";
 import { THEME } from "./drawing.js";
-import { rowsOfMatches } from "./matches.js";
 import { namesOf } from "./pen.js";
 import { upTo } from "./plain.js";
 import { written } from "./written.js";
@@ -194,4 +193,24 @@ function listOf(name, ends) {
   const row = made.createTBody().insertRow();
   for (const words of ends.words) row.insertCell().textContent = written(words).replace("\n", " ");
   return made;
+}
+
+/** What stands at the end of each row: a sign, the estimate's own |cos|, and whether it is found.
+ * @param {any} one a mark `Matches` */
+export function rowsOfMatches(one) {
+  const k = one.cosines.sizes[0];
+  return upTo(k).map((row) => {
+    const cosines = upTo(k).map((column) => one.cosines.data[row * k + column]);
+    const good = Boolean(one.found.data[row]);
+    if (!cosines.some(Boolean)) return { sign: "", own: "–", good };
+    return { sign: good ? "✓" : "✗", own: cosineIn(cosines[row], one.least), good };
+  });
+}
+
+/** Two digits, never rounded up across the least that counts. @param {number} value @param {number} least */
+export function cosineIn(value, least) {
+  const words = written({ text: "{:.2f}", numbers: [value] });
+  return value < least && Number(words) >= least
+    ? written({ text: "{:.2f}", numbers: [Number(words) - 0.01] })
+    : words;
 }

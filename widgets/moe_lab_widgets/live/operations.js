@@ -18,9 +18,7 @@ import {
   sortLine,
 } from "./kernels.js";
 import { dimensionOf, numberOf, part, without } from "./layout.js";
-import { orthogonalise, solver } from "./linear.js";
-import { bottleneckFinder, matcher } from "./matching.js";
-import { decompose, pseudoInvert } from "./rotations.js";
+import { OPERATIONS_OF_LAB } from "./of_engine.js";
 
 /** @typedef {import("./engine.js").Engine} Engine */
 /** @typedef {import("./layout.js").Operand} Operand */
@@ -36,7 +34,7 @@ import { decompose, pseudoInvert } from "./rotations.js";
 export function madeOf(engine, name, asked) {
   const [base, overload] = name.split(".");
   const plain = base.replace(/(?<=\w)_$/, ""); // what is written in place is told by where it is written
-  const make = MAKERS[plain] ?? (LOOPS[plain] ? elementwise : undefined);
+  const make = MAKERS[plain] ?? OPERATIONS_OF_LAB[plain] ?? (LOOPS[plain] ? elementwise : undefined);
   if (!make) throw new Error(`a page cannot do the operation ${name}`);
   const acts = [make.call(engine, { ...asked, name: plain, overload })].flat();
   return acts.length === 1 ? acts[0] : () => acts.forEach((act) => act());
@@ -319,28 +317,6 @@ const MAKERS = {
     const factor = this.operand(named.alpha ?? given[4] ?? 1);
     const product = this.product(output, given.slice(1, 3), program);
     return [product, this.over(LOOPS.add, output, this.operand(given[0]), output, factor)];
-  },
-  _linalg_eigh({ given, results: [values, vectors] }) {
-    return decompose(this.heap, this.operand(given[0]), values, vectors);
-  },
-  _linalg_solve_ex({ given, results: [output] }) {
-    const [matrices, right] = given.map((one) => this.operand(one));
-    return solver(this.heap, matrices, right, output);
-  },
-  linalg_pinv({ given, results: [output] }) {
-    return pseudoInvert(this.heap, this.operand(given[0]), output);
-  },
-  linalg_qr({ given, results: [basis, triangular] }) {
-    return orthogonalise(this.heap, this.operand(given[0]), basis, triangular);
-  },
-
-  // ---- permutations ----
-
-  assigned({ given, results: [output] }) {
-    return matcher(this.heap, this.operand(given[0]), output);
-  },
-  bottleneck({ given, results: [output] }) {
-    return bottleneckFinder(this.heap, this.operand(given[0]), output);
   },
 };
 

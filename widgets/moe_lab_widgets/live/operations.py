@@ -14,13 +14,13 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from moe_lab_widgets.live.chosen import OF_OPERATIONS, table_of
 from moe_lab_widgets.live.decomposed import taken_apart
 
 META = torch.device("meta")
@@ -63,23 +63,14 @@ READS = ("_local_scalar_dense.default", "nonzero.default", "masked_select.defaul
 """Operations after which the host knows a number, or whose results' sizes depend on one."""
 
 
-_TABLES = (
-    ("kernels.js", "export const LOOPS = {"),
-    ("operations.js", "const MAKERS = {"),
-    ("by_index.js", "export const BY_INDEX = {"),
-)
-"""Where a page's modules name the operations that they can do: a line of a table each, or the first one of it."""
-_ENTRY = re.compile(r"^  (\w+)[,:(]", re.MULTILINE)
+_MODULES = ("kernels", "operations", "by_index", *OF_OPERATIONS)
+"""A page's modules that can do operations."""
 
 
 @cache
 def known() -> frozenset[str]:
     """Returns the names of the operations that a page can do, without their overloads (`plain`)."""
-    found: set[str] = set()
-    for file, begin in _TABLES:
-        text = (Path(__file__).parent / file).read_text(encoding="utf-8")
-        found.update(_ENTRY.findall(text.partition(begin)[2].partition("\n};")[0]))
-    return frozenset(found)
+    return frozenset(name for module in _MODULES for name in table_of(module).names)
 
 
 @cache

@@ -12,6 +12,7 @@ import moe_lab
 from moe_lab.core.errors import InputError
 from moe_lab.registry import LABS, PAGES, PAPERS
 from moe_lab_widgets.live import documents
+from moe_lab_widgets.live.chosen import SESSIONS, chosen
 from moe_lab_widgets.live.product import module
 from moe_lab_widgets.live.template import in_json
 from moe_lab_widgets.playground import bundle, declared
@@ -41,14 +42,14 @@ def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = N
     if values is not None and not how.has(values):
         raise InputError(f"a live page must be able to run the values that it begins with: {' '.join(how.missing)}")
     start = {name: value for name, value in (values or {}).items() if name != "device"}
-    engine = ("session", "Session") if how.fills is None else ("map_session", "MapSession")
-    html = bundle.assembled("live.html", modules(links), engine, links)
+    recorded, fills = documents.document(kind), how.fills is not None
+    html = bundle.assembled("live.html", modules(links, recorded, fills), SESSIONS[fills], links)
     words = {
         "title": escape(kind.title),
         "about": escape(" ".join((kind.__doc__ or kind.title).partition("\n\n")[0].split())),
         "answers": answers(lab),
         "start": _in_html(in_json(start)),
-        "recorded": _in_html(documents.document(kind)),
+        "recorded": _in_html(recorded),
     }
     for name, text in words.items():
         html = html.replace(f"{{{name}}}", text)
@@ -73,10 +74,12 @@ def answers(lab: str) -> str:
     return "".join(f"<dt>{question}</dt><dd>{answer}</dd>" for question, answer in found.items())
 
 
-def modules(links: Sequence[Mapping[str, str]] = ()) -> Modules:
-    """Returns the modules of a page, which `links` lead to others."""
+def modules(links: Sequence[Mapping[str, str]] = (), recorded: str | None = None, fills: bool = False) -> Modules:
+    """Returns the modules of a page, which `links` lead to others; for a Lab's document with what it needs alone, and
+    for one that fills a map with what trains maps (`chosen`)."""
     product = f'export const PRODUCT = "{base64.b64encode(module()).decode()}";\n'
-    return Modules({"product": product, "declared": declared.module(links)}, [HERE, OF_PLAYGROUND])
+    generated = {"product": product, "declared": declared.module(links), **chosen(recorded, fills)}
+    return Modules(generated, [HERE, OF_PLAYGROUND])
 
 
 def _in_html(text: str) -> str:

@@ -105,7 +105,7 @@ function ofEach(operands, act) {
 
 /** Returns what finds the eigenvalues of symmetric matrices (..., n, n), ascending, and their eigenvectors as columns.
  * @param {Heap} heap @param {Operand} input @param {Operand} values @param {Operand} vectors */
-export function decompose(heap, input, values, vectors) {
+function decompose(heap, input, values, vectors) {
   const [size] = input.sizes.slice(-1);
   return ofEach([input, values, vectors], ([from, value, vector]) => {
     const rows = unit(size).map((row, i) => row.map((_, j) => heap[from(Math.max(i, j), Math.min(i, j))]));
@@ -120,7 +120,7 @@ export function decompose(heap, input, values, vectors) {
 
 /** Returns what computes the pseudo-inverses of matrices (..., m, n) with m <= n.
  * @param {Heap} heap @param {Operand} input @param {Operand} output */
-export function pseudoInvert(heap, input, output) {
+function pseudoInvert(heap, input, output) {
   const [m, n] = input.sizes.slice(-2);
   if (m > n) throw new Error("a page inverts wide matrices alone");
   return ofEach([input, output], ([from, into]) => {
@@ -140,3 +140,13 @@ export function pseudoInvert(heap, input, output) {
     }
   });
 }
+
+/** @type {Record<string, import("./operations.js").Maker>} */
+export const OF_ROTATIONS = {
+  _linalg_eigh({ given, results: [values, vectors] }) {
+    return decompose(this.heap, this.operand(given[0]), values, vectors);
+  },
+  linalg_pinv({ given, results: [output] }) {
+    return pseudoInvert(this.heap, this.operand(given[0]), output);
+  },
+};

@@ -1,10 +1,8 @@
 /** Marks of single experts and points, and outlines. */
 
-import { placeTable, placesOfPatches } from "./boxes.js";
 import { THEME, area, head, line, mark, pushedApart } from "./drawing.js";
 import { INKS, POINT, SMALL, TEXT } from "./pen.js";
 import { upTo } from "./plain.js";
-import { tileTable, tiles } from "./tiles.js";
 
 /** @typedef {import("./pen.js").AxesPen} AxesPen */
 /** @typedef {import("./pen.js").Table} Table */
@@ -38,10 +36,6 @@ const FEW = 4;
 
 /** @type {Record<string, (this: AxesPen, one: any) => void>} */
 export const OF_EXPERTS = {
-  Tiles: tiles,
-  TileTable: tileTable,
-  Places: placesOfPatches,
-  PlaceTable: placeTable,
   Outline({ x, y, style, filled, name }) {
     const points = pointsAt(this, x, y);
     if (filled) area(this.context, points, CLASS_COLOURS[style].tint);

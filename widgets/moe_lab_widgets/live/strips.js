@@ -174,6 +174,11 @@ function gauges({ titles, shares, words, notes }) {
   });
 }
 
-/** How each of them is drawn.
- * @type {Record<string, (this: AxesPen, one: any) => void>} */
-export const OF_PRUNING = { StripTable: stripTable, Strip: strip, Series: series, Span: span, Gauges: gauges };
+/** @type {Record<string, (this: AxesPen, one: any) => void>} */
+export const OF_PRUNING = {
+  StripTable: stripTable,
+  Strip: strip,
+  Series: series,
+  Span: span,
+  Gauges: gauges,
+};

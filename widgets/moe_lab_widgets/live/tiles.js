@@ -46,7 +46,7 @@ function rowsOfTiles({ box }, patches, experts) {
 }
 
 /** Draws a mark `TileTable`. @this {AxesPen} @param {any} one */
-export function tileTable(one) {
+function tileTable(one) {
   const [experts, patches] = one.shape.map(Math.round);
   const { layout, middle } = rowsOfTiles(this, patches, experts);
   const { box, context } = this;
@@ -60,7 +60,7 @@ export function tileTable(one) {
 }
 
 /** Draws a mark `Tiles`. @this {AxesPen} @param {Tiles} one */
-export function tiles(one) {
+function tiles(one) {
   const { box, context } = this;
   const [experts, patches] = one.kept.sizes;
   const { layout, middle, corner } = rowsOfTiles(this, patches, experts);
@@ -200,3 +200,9 @@ function grainAt(patch, x, y) {
   const wave = Math.sin(12.9898 * x + 78.233 * y + 37.719 * patch) * 43758.5453;
   return 2 * (wave - Math.floor(wave)) - 1;
 }
+
+/** @type {Record<string, (this: AxesPen, one: any) => void>} */
+export const OF_TILES = {
+  TileTable: tileTable,
+  Tiles: tiles,
+};
