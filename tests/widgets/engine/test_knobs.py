@@ -190,6 +190,7 @@ def test_pins_come_and_go_while_frames_are_drawn() -> None:
         while not made.finished:
             made.pin()
             made.unpin()
+            time.sleep(0.005)  # without it the run hardly gets the lock, and takes a minute
         assert made.wait(60) and made.error is None
     finally:
         made.close()
