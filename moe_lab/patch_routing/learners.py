@@ -78,11 +78,10 @@ class AllPatchesLearner(PatchLearner):
         return autograd_step(self.weights[rows], outputs, labels, rules.learning_rate)
 
     def _outputs_of(self, samples: Tensor) -> Tensor:
-        patches, _ = self.chosen(slice(None), samples)
-        return self._forward(self.weights, patches, self.rules).outputs
+        return self.forward(self.chosen(slice(None), samples)[0]).outputs
 
     def _outputs(self, data: PatchSamples, begin: int, end: int, counts: RoutingCounts | None) -> Tensor:
-        now = self._forward(self.weights, self.patches(data, begin, end), self.rules)
+        now = self.forward(self.patches(data, begin, end))
         if counts is not None:
             counts.add(now, *(part[self.group, begin:end] for part in (data.labels, data.signal, data.roles)))
         return now.outputs
@@ -97,8 +96,12 @@ class AllPatchesLearner(PatchLearner):
             values["alignment"] = alignment(routers, self.setting.signals[self.group], self.present)
         return values
 
+    def forward(self, patches: Float[Tensor, "T B n d"]) -> Pass:
+        """Computes f and the routing of samples that are given, for every row with its present weights."""
+        return self._forward(self.weights, patches, self.rules)
+
     def examples(self) -> dict[str, Tensor]:
-        mask = self._forward(self.weights, self.patches(self.test, 0, self.setting.classes), self.rules).mask
+        mask = self.forward(self.patches(self.test, 0, self.setting.classes)).mask
         return {} if mask is None else {"example_kept": (mask & self.present[:, :, None, None]).transpose(1, 2)}
 
     @property

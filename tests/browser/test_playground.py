@@ -346,6 +346,48 @@ def test_a_patch_can_be_carried_elsewhere_and_is_kept_as_before(show: Open) -> N
     expect(page.locator("#see")).to_be_empty()
 
 
+def test_a_digit_can_be_drawn_in_a_patch_and_is_judged_by_every_expert(show: Open) -> None:
+    page = run(show(**SMALL))
+    canvas, see, tip = page.locator("#panels canvas").nth(1), page.locator("#see"), page.locator("#tip")
+    before, said = picture(canvas), re.compile(r"Your drawing in class \+ is kept by (no expert|expert)")
+    canvas.hover(position={"x": 60, "y": HIGH})
+    expect(tip).to_contain_text("class +, expert")
+    canvas.click(position={"x": 60, "y": HIGH})
+    pad = page.get_by_role("group", name=re.compile(r"Class \+, patch \d+"))
+    cells = pad.locator("canvas")
+    expect(cells).to_be_focused()
+    pad.get_by_role("button", name="Empty").click()
+    expect(see).to_contain_text(said)
+    emptied, box = picture(canvas), cells.bounding_box()
+    assert box is not None and emptied != before
+    page.mouse.move(box["x"] + 90, box["y"] + 10)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 90, box["y"] + 160, steps=8)
+    page.mouse.up()
+    page.wait_for_timeout(300)
+    drawn = picture(canvas)
+    assert drawn != emptied, "a stroke of the pointer is a 1"
+    cells.focus()
+    for key in ("ArrowLeft", "Space"):
+        page.keyboard.press(key)
+    page.wait_for_timeout(300)
+    assert picture(canvas) != drawn, "so is a key"
+    assert not [one["id"] for one in Axe().run(page).response["violations"]], "axe finds nothing wrong with the pad"
+    page.keyboard.press("Escape")
+    assert pad.count() == 0
+    expect(canvas).to_be_focused()
+    page.locator("#scrub").focus()
+    page.keyboard.press("Home")
+    expect(page.locator("#at")).to_contain_text("0 of")
+    expect(see).to_contain_text(said)
+    page.click("#reset")
+    expect(see).to_be_empty()
+
+
+def picture(canvas: Any) -> str:
+    return str(canvas.evaluate("(one) => one.toDataURL()"))
+
+
 @pytest.mark.parametrize("width", [390, 1366])
 def test_axe_finds_nothing_wrong(show: Open, width: int) -> None:
     page = show(width=width, **SMALL)

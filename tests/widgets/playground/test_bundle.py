@@ -21,7 +21,7 @@ from moe_lab_widgets.playground.modules import Modules
 MOST_BYTES = {
     "PatchMapLab": 180_000,
     "RoutingChoicesLab": 160_000,
-    "RouterAlignmentLab": 150_000,
+    "RouterAlignmentLab": 155_000,
     "PhaseTransitionLab": 135_000,
 }
 """Of a page that is sent compressed: of those with most recordings, or digits; of others 105,000."""

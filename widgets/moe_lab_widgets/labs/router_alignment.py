@@ -6,14 +6,11 @@ Its knobs and runs are in router_alignment_runs.py, and what its caption says in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from moe_lab.datasets import digits
 from moe_lab.drawing import theme
 from moe_lab.drawing.marks import (
     Bars,
@@ -41,6 +38,7 @@ from moe_lab_widgets.drawing.trials import MOST_LINES
 from moe_lab_widgets.engine.goal import Question, Sketch
 from moe_lab_widgets.engine.make import lab
 from moe_lab_widgets.engine.mnist import with_mnist
+from moe_lab_widgets.labs.router_alignment_drawn import drawn, ink_of
 from moe_lab_widgets.labs.router_alignment_goals import GOALS
 from moe_lab_widgets.labs.router_alignment_runs import (
     DIGITS,
@@ -160,26 +158,6 @@ def patches(now: MarkRecord) -> Iterator[list[Mark]]:
         yield [Tiles(shown["kept"][side].nan_to_num() > 0, side, **looks)]
 
 
-def ink_of(source: str, patches: Tensor) -> Tensor:
-    """Returns prepared patches (n, pixels) as images of ink (n, side, side): what preparation took is added back."""
-    if source == DIGITS:
-        mean, norm = _mean_digit()
-        grey = patches.nan_to_num() * norm + mean
-    else:
-        grey = patches / patches.amax(1, keepdim=True)  # the darkest pixel of MNIST's is black
-    side = round(grey.shape[1] ** 0.5)
-    return grey.clamp(0, 1).unflatten(1, (side, side))
-
-
-@lru_cache(maxsize=1)
-def _mean_digit() -> tuple[Tensor, float]:
-    """Returns the mean of the 8x8 digits, which preparation subtracts, and the mean norm of the rest."""
-    images = digits.load().images
-    images = images.reshape(len(images), -1)
-    mean = images.mean(axis=0)
-    return torch.from_numpy(mean), float(np.linalg.norm(images - mean, axis=1).mean())
-
-
 def patch_note(values: MarkValues) -> Words:
     kept = values.number("patches_per_expert")
     many = say("framed: the l = {:.0f} patches that each expert scores highest", kept)
@@ -284,6 +262,7 @@ LIVE = LivePage(
         {"source": SYNTHETIC, "gap": (0, 0)},
         {"source": SYNTHETIC},
     ),
+    drawn=drawn,
     missing=("MNIST and mixtures of one's own need Python.",),
     restricted=(
         ("experts", "neurons"),

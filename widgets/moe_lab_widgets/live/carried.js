@@ -11,6 +11,8 @@ export class Carried {
     this.orders = new Map();
     /** What the pointer holds. @type {Carry | null} */
     this.held = null;
+    /** Whether it has been carried elsewhere since. */
+    this.moved = false;
     /** What is said of the latest one. */
     this.said = "";
   }
@@ -18,8 +20,14 @@ export class Carried {
   /** Lays all patches where they were. */
   clear() {
     this.orders.clear();
-    this.held = null;
+    this.hold(null);
     this.said = "";
+  }
+
+  /** Takes a patch, or lets it go. @param {Carry | null} patch */
+  hold(patch) {
+    this.held = patch;
+    this.moved = false;
   }
 
   /** Carries what is held to the place under the pointer, if that is another one of its sample; says whether it was.
@@ -28,6 +36,7 @@ export class Carried {
     if (!this.held || under.side !== this.held.side || under.place === this.held.place) return false;
     this.move(this.held, under.place);
     this.held = under;
+    this.moved = true;
     return true;
   }
 

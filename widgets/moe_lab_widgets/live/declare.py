@@ -90,6 +90,9 @@ class LivePage:
       looks: view-only knobs that pictures read as numbers, so that a page draws its records anew when one moves. For
         any other view-only knob a picture is recorded for each of its choices.
       missing: what the page lacks, as sentences.
+      drawn: what becomes of the samples on show with what a visitor draws in their patches: takes what marks read
+        (`RecordedNow`), returns the patches that are `kept` (class, expert, patch) and words that are `said`; nothing
+        where there is nothing to draw in.
       restricted: pairs of knobs of which the second decides how far the first may go, and the conditions under which it
         does, if there are any: {"knob": name, "is": values} or {"knob": name, "not": values}.
       fills: the map that it fills, where it is one.
@@ -102,6 +105,7 @@ class LivePage:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     looks: Sequence[str] = ()
     missing: Sequence[str] = ()
+    drawn: Callable[[Any], Mapping[str, Any]] | None = None
     restricted: Sequence[tuple[Any, ...]] = ()
     fills: Fills | None = None
     length: str = "steps"

@@ -3,16 +3,18 @@
 import { PINNED, drawPanel, sketchIn } from "./canvas.js";
 import { Carried } from "./carried.js";
 import { Board, CALM, element, find, fromAddress, needed, openPage, toAddress, toPython } from "./controls.js";
+import { THEME } from "./drawing.js";
 import { Asker } from "./goals.js";
 import { tablesOf } from "./numbers.js";
 import { connectedLab } from "./of_page.js";
 import { filled } from "./plain.js";
 import { PRODUCT } from "./product.js";
 import { Question } from "./question.js";
+import { Sketchpad } from "./sketchpad.js";
 import { written } from "./written.js";
 
 /** @typedef {{ step: number, ended: boolean,
- *   pictures: Record<string, { panels: any[][][], sentence: any, right?: number, seen?: any, trouble?: any,
+ *   pictures: Record<string, { panels: any[][][], sentence: any, drawn?: import("./sketchpad.js").Found, right?: number, seen?: any, trouble?: any,
  *   ends?: any, goals: import("./goals.js").Told[] }>,
  *   diverged: Record<string, number[]> }} Drawn */
 
@@ -22,6 +24,7 @@ const HIGH = 418;
 const AROUND = 350;
 const TIP = "Point at a cell, a curve or a mark to read it; the arrow keys go from one to the next.";
 const TIP_CARRY = "Drag a patch to another place; Shift with an arrow key moves it, too.";
+const TIP_DRAW = "Click one to draw in it, or press Enter.";
 /** @type {Record<string, [number, number]>} right and down */
 const MOVES = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
@@ -62,8 +65,12 @@ let asker;
 let question = null;
 let waiting = false;
 const carried = new Carried();
+const pad = new Sketchpad(lab.words, (drawing) => tell({ type: "look", values: { ...board.values, drawing } }));
 
 const isLatest = () => view.shown === view.records.length - 1;
+
+/** What there is to draw of the record on show. */
+const pictureOnShow = () => view.records[view.shown].pictures[pictureName()];
 
 /** The name of the picture that the knobs that are only viewed ask for. */
 function pictureName() {
@@ -75,6 +82,7 @@ function pictureName() {
 function begin() {
   const { values } = board;
   carried.clear();
+  pad.clear();
   view.records = [];
   view.shown = 0;
   view.failed = "";
@@ -147,7 +155,7 @@ function paint() {
       figure.canvas,
       lab.panels[place],
       axes,
-      picture.panels[place].map((marks) => carried.laid(marks)),
+      picture.panels[place].map((marks) => carried.laid(pad.laid(marks, picture.drawn))),
       pinned,
       view.focus,
       scale,
@@ -189,7 +197,9 @@ function paint() {
   const see = last.ended && view.story >= 0 ? lab.stories[view.story].see : "";
   const { right, seen, ends } = last.pictures[name];
   const verdict = last.ended ? (question?.verdict({ right, seen: written(seen), ends: ends?.data }) ?? "") : "";
-  find("see").textContent = [...view.said, carried.said, verdict, see].filter(Boolean).join(" ");
+  find("see").textContent = [...view.said, written(picture.drawn?.said), carried.said, verdict, see]
+    .filter(Boolean)
+    .join(" ");
   find("alarm").textContent = view.failed || divergedWords(now) || written(picture.trouble);
   const aloud = [sentence, verdict].filter(Boolean).join(" ");
   if (!playing && find("told").textContent !== aloud) find("told").textContent = aloud;
@@ -262,7 +272,10 @@ function moved(said, name) {
   question?.moved();
   const knob = lab.knobs.find((one) => one.name === name);
   if (knob?.view || knob?.looks) {
-    if (knob.looks) tell({ type: "look", values: board.values });
+    if (knob.looks) {
+      pad.clear();
+      tell({ type: "look", values: board.values });
+    }
     tellAddress();
     draw();
     return;
@@ -288,7 +301,12 @@ function pin() {
 }
 
 /** What is said where the pointer is over nothing. */
-const howToRead = () => (figures.some(({ spots }) => spots.some(({ carry }) => carry)) ? `${TIP} ${TIP_CARRY}` : TIP);
+function howToRead() {
+  const carries = figures.some(({ spots }) => spots.some(({ carry }) => carry));
+  return [TIP, carries ? TIP_CARRY : "", carries && pictureOnShow().drawn?.kept ? TIP_DRAW : ""]
+    .filter(Boolean)
+    .join(" ");
+}
 
 /** Reads what is under the pointer, and follows its expert in all panels.
  * @param {(typeof figures)[0]} figure @param {number} x @param {number} y @returns what may be carried from there */
@@ -312,6 +330,20 @@ function laid(place) {
   paint();
 }
 
+/** Opens a pad for a patch, where the Lab can be shown other ones.
+ * @param {(typeof figures)[0]} figure @param {import("./carried.js").Carry | undefined} carry */
+function drawIn(figure, carry) {
+  const { panels, drawn: found } = pictureOnShow();
+  if (!carry || !found?.kept) return;
+  const tiles = panels[figures.indexOf(figure)]
+    .flat()
+    .find(({ mark, side }) => mark === "Tiles" && side === carry.side);
+  const patch = carried.orders.get(carry.side)?.[carry.place] ?? carry.place;
+  const title = filled(lab.words.DRAW, { sign: THEME.signs[carry.side], place: carry.place + 1 });
+  const left = figure.at[0] > figure.canvas.clientWidth / 2;
+  pad.open(figure.sheet, tiles, patch, found.kept.sizes[0], { title, left });
+}
+
 /** Moves the patch under the pointer by one place, and goes with it.
  * @param {(typeof figures)[0]} figure @param {number} far */
 function shift(figure, far) {
@@ -329,6 +361,7 @@ function shift(figure, far) {
 /** Goes to the nearest thing in a direction, and reads it. @param {(typeof figures)[0]} figure @param {KeyboardEvent} event */
 function walk(figure, event) {
   const move = MOVES[event.key];
+  if (event.key === "Enter") drawIn(figure, look(figure, ...figure.at));
   if (!move) return;
   event.preventDefault();
   const [x, y] = figure.at;
@@ -366,7 +399,7 @@ function addFigure(place) {
   const own = { sheet, canvas, note, spots: [], at: [0, 0] };
   figures.push(own);
   canvas.addEventListener("pointerdown", ({ offsetX, offsetY, pointerId }) => {
-    carried.held = look(own, offsetX, offsetY) ?? null;
+    carried.hold(look(own, offsetX, offsetY) ?? null);
     if (carried.held) canvas.setPointerCapture(pointerId);
   });
   canvas.addEventListener("pointermove", ({ offsetX, offsetY }) => {
@@ -375,7 +408,11 @@ function addFigure(place) {
     laid(under.place);
     look(own, offsetX, offsetY);
   });
-  for (const kind of ["pointerup", "pointercancel"]) canvas.addEventListener(kind, () => (carried.held = null));
+  canvas.addEventListener("pointerup", () => {
+    if (carried.held && !carried.moved) drawIn(own, carried.held);
+    carried.hold(null);
+  });
+  canvas.addEventListener("pointercancel", () => carried.hold(null));
   for (const kind of ["pointerleave", "blur"]) canvas.addEventListener(kind, () => look(own, 0, 0));
   canvas.addEventListener("keydown", (event) => walk(own, event));
 }

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import MISSING, fields
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from moe_lab.core.graphs import as_on_accelerator
+from moe_lab.core.training import Learner
 from moe_lab.drawing.marks import Mark, parts_of
 from moe_lab.drawing.words import Words
 from moe_lab_widgets.drawing.mark_record import MarkValues
@@ -39,10 +42,14 @@ class RecordedValues(MarkValues):
         self.choices[name] = choices
         return self._given(name, choices.index(self.plain[name]))
 
-    def _given(self, name: str, value: Any) -> Tensor:
+    def table(self, name: str, shape: Sequence[int]) -> Tensor:
+        """Returns numbers that a page fills in, NaN where it has none."""
+        return self._given(name, torch.nan, shape)
+
+    def _given(self, name: str, value: Any, shape: Sequence[int] = ()) -> Tensor:
         if name not in self.given:
             with torch._C._DisableTorchDispatch():
-                self.given[name] = torch.tensor(float(value), dtype=torch.float64)
+                self.given[name] = torch.full(tuple(shape), float(value), dtype=torch.float64)
             self._recorder.given(self.given[name])
         return self.given[name]
 
@@ -53,17 +60,19 @@ class RecordedNow:
     Attributes:
       runs: the recorded run of each name; other choices may have others (`of`).
       measured: the latest measures of each run.
+      learners: what trains each run, for marks that evaluate it on something else.
     """
 
     def __init__(
-        self, recorder: OperationRecorder, values: RecordedValues, latest: Mapping[str, Mapping[str, Tensor]], rows: int
+        self,
+        recorder: OperationRecorder,
+        values: RecordedValues,
+        latest: Mapping[str, Mapping[str, Tensor]],
+        rows: int,
+        learners: Mapping[str, Learner] = MappingProxyType({}),
     ) -> None:
-        self.values, self.runs, self._recorder, self.measured = (
-            values,
-            {name: name for name in latest},
-            recorder,
-            latest,
-        )
+        self.values, self.measured, self.learners, self._recorder = values, latest, learners, recorder
+        self.runs = {name: name for name in latest}
         with torch._C._DisableTorchDispatch():
             self.first, self.ended = torch.tensor(False), torch.tensor(False)
             self.step, self.total = torch.tensor(0.0, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
@@ -85,6 +94,10 @@ class RecordedNow:
 
     def _run(self, name: str | None) -> str:
         return self.runs[self.names[0] if name is None else name]
+
+    def learner(self, name: str | None = None) -> Any:
+        """Returns what trains a run, the first one by default."""
+        return self.learners[self._run(name)]
 
     def curve(self, measure: str, name: str | None = None) -> tuple[Tensor, Tensor]:
         run = self._run(name)
@@ -133,6 +146,9 @@ def pictures_of(
                     found[key] |= {"right": asked.right(now), "seen": asked.seen(now)}
                     if asked.sketch is not None:
                         found[key]["ends"] = asked.sketch.ends(now)
+                if declaration.page.drawn is not None:
+                    with as_on_accelerator():
+                        found[key]["drawn"] = declaration.page.drawn(now)
                 found[key]["goals"] = [{"reached": one.reached(now), "so_far": one.so_far(now)} for one in goals]
                 if hasattr(declaration.trouble, "words"):
                     found[key]["trouble"] = declaration.trouble.words(now)

@@ -105,7 +105,8 @@ def _recorded(
     for kind in ("whole", "measure") if apart and not alike else ("measure",):
         _measured(kind, learners, recorder, latest, last)
     constant = {name: learner.constants for name, learner in learners.items()}
-    now = RecordedNow(recorder, given, {name: latest[name] | constant[name] for name in runs}, rows_of(records))
+    measured = {name: latest[name] | constant[name] for name in runs}
+    now = RecordedNow(recorder, given, measured, rows_of(records), learners)
     drawn = [pictures(recorder, given, now.of(names), number) for number, names in enumerate(of_choices)]
     place = recorder.place
     document = pictures_in(recorder, given, now, of_choices, drawn) | {

@@ -59,6 +59,8 @@ export class Run {
     this.sources = recorded.stepDraws.map(() => new Map());
     this.diverged = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
     this.finished = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
+    /** What pictures read of the models themselves: buffers that steps write. */
+    this.seen = this.readByPictures();
     this.see(values);
     this.engine.set(recorded.total.buffer, this.total);
     for (const place of Object.values(recorded.steps)) this.engine.set(place.buffer, NaN);
@@ -67,6 +69,18 @@ export class Run {
     for (const name of Object.keys(programs)) if (name.startsWith("begin/")) this.engine.run(name);
     this.fillStep();
     if (every < Infinity) this.record();
+  }
+
+  /** Buffers that steps write and pictures read. */
+  readByPictures() {
+    const [read, written] = [new Set(), new Set()];
+    for (const [name, operations] of Object.entries(this.recorded.programs)) {
+      for (const [, given, named, results] of operations) {
+        if (name.startsWith("marks")) for (const { buffer } of placesIn([given, named])) read.add(buffer);
+        if (name.startsWith("step/")) for (const { buffer } of results) written.add(buffer);
+      }
+    }
+    return [...read].filter((buffer) => written.has(buffer));
   }
 
   /** Takes the values of the knobs; a choice that is read as a number is its place among all.
@@ -83,7 +97,8 @@ export class Run {
   kept() {
     const { first, ended, step, steps, history, measured } = this.recorded;
     const places = [...placesIn([first, ended, step, steps, history, measured])];
-    return new Map(places.map(({ buffer }) => [buffer, this.engine.view(buffer).slice()]));
+    const buffers = [...places.map(({ buffer }) => buffer), ...this.seen];
+    return new Map(buffers.map((buffer) => [buffer, this.engine.view(buffer).slice()]));
   }
 
   /** Puts back what `kept` has copied. @param {Map<number, any>} copies */

@@ -117,7 +117,8 @@ export class Session {
     const run = /** @type {Run} */ (this.run);
     const message = this.drawn(run);
     const looks = this.document?.lab.knobs?.some((/** @type {any} */ knob) => knob.looks);
-    if (looks) this.records.push({ copies: run.kept(), diverged: message.diverged });
+    const drawn = Object.values(run.recorded.pictures).some((picture) => picture.drawn?.kept);
+    if (looks || drawn) this.records.push({ copies: run.kept(), diverged: message.diverged });
     this.post(message);
   }
 
