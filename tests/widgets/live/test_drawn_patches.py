@@ -27,9 +27,13 @@ session.receive({ type: "load", text: JSON.stringify(document) });
 session.receive({ type: "begin", id: 1, values, every: 4, playing: false });
 const drawn = Float64Array.from(drawing, (one) => one ?? NaN);
 session.receive({ type: "step" });
-session.receive({ type: "look", values: { ...values, drawing: drawn } });
+const look = (given) => {
+  session.receive({ type: "look", values: given });
+  while (session.stale.length) session.refresh();
+};
+look({ ...values, drawing: drawn });
 session.receive({ type: "step" });
-session.receive({ type: "look", values });
+look(values);
 const records = told.filter((one) => one.type === "record").map(({ step, pictures }) => {
   const { kept, said } = pictures[""].drawn;
   return { step, sizes: kept.sizes, kept: [...kept.data], said: written(said) };

@@ -240,6 +240,7 @@ const drawn = (values, later) => {
   if (later) session.receive({ type: "look", values: later });
   while (!session.run.ended) session.receive({ type: "step" });
   if (later) session.receive({ type: "look", values: later });
+  while (session.stale.length) session.refresh();
   const records = [];
   for (const one of told) if (one.type === "record") records[one.index ?? records.length] = { ...one, index: 0 };
   return JSON.stringify([records, told.filter((one) => one.furniture).pop().furniture]);

@@ -23,6 +23,9 @@ export class Session {
     /** What each record's pictures read, where they may be drawn anew.
      * @type {{ copies: Map<number, any>, diverged: Record<string, number[]> }[]} */
     this.records = [];
+    /** Records that are to be drawn anew, the next one last. @type {number[]} */
+    this.stale = [];
+    this.refreshing = 0;
   }
 
   /** @param {any} message */
@@ -60,6 +63,7 @@ export class Session {
     const furniture = this.furniture(run);
     this.run = run;
     this.records = [];
+    this.stale = [];
     this.post({ type: "begun", id, furniture, total: run.total });
     this.tell();
   }
@@ -70,19 +74,30 @@ export class Session {
     return Object.fromEntries(keys.map((key) => [key, drawable(run.engine, run.furniture(key))]));
   }
 
-  /** Draws all records anew, as knobs show them that only decide what is seen; the latest first.
-   * @param {Record<string, any>} values */
+  /** Draws all records anew, with other values of what only decides what is seen. @param {Record<string, any>} values */
   look(values) {
     const { run, records } = this;
     if (!run) return;
     run.see(values);
     this.post({ type: "furnished", id: this.id, furniture: this.furniture(run) });
-    for (const index of upTo(records.length).reverse()) {
+    this.stale = upTo(records.length);
+    this.refresh();
+  }
+
+  /** Draws stale records anew, the latest first, until a page may be heard again: it may have yet others. */
+  refresh() {
+    clearTimeout(this.refreshing);
+    const { records, stale } = this;
+    const run = /** @type {Run} */ (this.run);
+    const begun = performance.now();
+    while (stale.length && performance.now() - begun < AT_ONCE) {
+      const index = /** @type {number} */ (stale.pop());
       const { copies, diverged } = records[index];
       run.putBack(copies);
       this.post({ ...this.drawn(run), diverged, index });
     }
     if (records.length) run.putBack(records[records.length - 1].copies);
+    if (stale.length) this.refreshing = setTimeout(() => this.guarded(() => this.refresh()), 0);
   }
 
   /** @param {boolean} playing */
