@@ -1,7 +1,7 @@
 /** Runs the programs of a recorded Lab: lists of operations on buffers, all of which lie in one heap. */
 
 import { LOOPS, accumulate } from "./kernels.js";
-import { dimensionOf, numberOf, overRows, stridesIn, without } from "./layout.js";
+import { dimensionOf, inMemory, numberOf, overRows, stridesIn, without } from "./layout.js";
 import { isScattered, multiplier } from "./matrices.js";
 import { madeOf } from "./operations.js";
 import { isPlace } from "./places.js";
@@ -35,11 +35,13 @@ export class Engine {
         operations.forEach((one) => one[3].forEach(({ buffer }) => this.changing.add(buffer)));
     }
     for (const [name, operations] of Object.entries(recorded.programs)) {
-      for (const [kind, [left, right]] of operations) {
-        if (!/^b?mm\./.test(kind)) continue;
+      for (const [kind, given] of operations) {
+        if (!/^(b?mm|baddbmm)\./.test(kind)) continue;
+        const [left, right] = given.slice(kind.startsWith("baddbmm") ? 1 : 0);
         const count = numberOf(right.sizes);
         if (this.once(name, right)) lasting += count;
-        else most = Math.max(most, count / (left.sizes.length > 2 ? Math.max(1, left.sizes[0]) : 1));
+        const batch = left.sizes.length > 2 ? Math.max(1, left.sizes[0]) : 1;
+        most = Math.max(most, count / batch, numberOf(left.sizes) / batch);
       }
     }
     const memory = new WebAssembly.Memory({ initial: Math.ceil(((this.copies + lasting + most) * 8) / PAGE) + 1 });
@@ -47,8 +49,8 @@ export class Engine {
     this.scratch = this.copies + lasting;
     const made = new WebAssembly.Instance(PRODUCTS, { e: { m: memory } });
     const quick = /** @type {Record<string, any>} */ (made.exports);
-    /** @type {import("./matrices.js").Multiply} */
-    this.multiply = quick.multiply;
+    /** @type {{ multiply: import("./matrices.js").Multiply, turned: import("./matrices.js").Multiply }} */
+    this.products = { multiply: quick.multiply, turned: quick.turned };
     /** @type {Record<string, import("./layout.js").Quick>} */
     this.quick = {};
     /** Adds a row to the row that is there. @type {import("./layout.js").RowLoop} */
@@ -62,14 +64,17 @@ export class Engine {
       };
     }
     for (const [buffer, values] of Object.entries(recorded.constants)) this.set(Number(buffer), values);
-    /** @type {Record<string, Act[]>} */
+    this.recorded = recorded.programs;
+    /** What each program does, set up when it is first run. @type {Record<string, Act[]>} */
     this.programs = {};
-    for (const [name, operations] of Object.entries(recorded.programs)) {
-      this.programs[name] = operations.map(([kind, given, named, places]) => {
-        const results = places.map((place) => this.operand(place));
-        return madeOf(this, kind, { given, named, results, program: name });
-      });
-    }
+  }
+
+  /** @param {string} program */
+  made(program) {
+    return this.recorded[program].map(([kind, given, named, places]) => {
+      const results = places.map((place) => this.operand(place));
+      return madeOf(this, kind, { given, named, results, program });
+    });
   }
 
   /** Whether a program multiplies by the same right matrix each time that it runs. @param {string} program
@@ -87,11 +92,12 @@ export class Engine {
     const once = isScattered(right) && this.once(program, given[1]);
     const copies = once ? this.copies : this.scratch;
     if (once) this.copies += numberOf(right.sizes);
-    return multiplier(this.heap, this.multiply, batched(output), left, right, copies, once);
+    return multiplier(this.heap, this.products, batched(output), left, right, copies, once);
   }
 
   /** @param {string} program */
   run(program) {
+    this.programs[program] ??= this.made(program);
     for (const act of this.programs[program]) act();
   }
 
@@ -150,9 +156,11 @@ export class Engine {
    * @returns {Act} */
   overOrQuick(loop, quick, output, ...inputs) {
     const all = [output, ...inputs];
-    const strides = all.map((one) => stridesIn(one, output.sizes));
+    const order = inMemory(output.strides);
+    const strides = all.map((one) => stridesIn(one, output.sizes)).map((own) => order.map((d) => own[d]));
     const offsets = all.map((one) => one.offset);
-    return overRows(this.heap, loop, output.sizes, offsets, strides, quick);
+    const sizes = order.map((d) => output.sizes[d]);
+    return overRows(this.heap, loop, sizes, offsets, strides, quick);
   }
 
   /** Fills an output with a number. @param {Operand} output @param {any} value */

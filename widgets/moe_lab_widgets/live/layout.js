@@ -1,5 +1,7 @@
 /** How operands lie in the heap, and loops over all of their rows. */
 
+import { upTo } from "./plain.js";
+
 /** Where a tensor is: an offset in the heap, sizes, and strides.
  * @typedef {{ offset: number, sizes: number[], strides: number[], kind: string }} Operand */
 /** @typedef {import("./kernels.js").Heap} Heap */
@@ -97,11 +99,15 @@ export function overRows(heap, slow, sizes, offsets, strides, quick) {
  * @param {number[]} steps */
 export function startsOf(count, lengths, offset, steps) {
   const starts = new Int32Array(count).fill(offset);
-  let repeat = 1;
+  let known = 1; // how many are there; the others along a dimension lie a step further each
   for (let d = lengths.length - 1; d >= 0; d--) {
     const step = steps[d] ?? 0;
-    if (step) for (let i = 0; i < count; i++) starts[i] += (Math.floor(i / repeat) % lengths[d]) * step;
-    repeat *= lengths[d];
+    for (let i = known; i < known * lengths[d]; i++) starts[i] = starts[i - known] + step;
+    known *= lengths[d];
   }
   return starts;
 }
+
+/** The dimensions in the order in which numbers lie in memory, so that more of them become one row.
+ * @param {number[]} strides */
+export const inMemory = (strides) => upTo(strides.length).sort((a, b) => strides[b] - strides[a] || a - b);

@@ -124,6 +124,11 @@ const MAKERS = {
     const [, source] = given.map((one) => this.operand(one));
     return this.over(LOOPS.copy, output, source);
   },
+  pow({ given, results: [output] }) {
+    const [base, power] = given.map((one) => this.operand(one));
+    if (given[1] === 2) return this.overOrQuick(LOOPS.mul, this.quick.mul, output, base, base);
+    return this.over(LOOPS.pow, output, base, power);
+  },
   bitwise_not({ given, results: [output] }) {
     if (output.kind !== "b") throw new Error("a page cannot invert the bits of numbers");
     return this.over(LOOPS.invert, output, this.operand(given[0]));

@@ -1,12 +1,14 @@
 """Products in WebAssembly: a module of a few functions, assembled here, so that no tool is needed to build a page.
 
-    multiply(x, y, z, m, k, n, xi, xk, yk, zi)        z[i, j] = sum over q of x[i, q] y[q, j]   (float64)
+    multiply(x, y, z, m, k, n, xi, xk, yk, zi, zj)    z[i, j] = sum over q of x[i, q] y[q, j]   (float64)
+    turned(...)                                       the same into a z whose columns do not lie side by side
 
-x, y and z are addresses in bytes; xi, xk, yk and zi are the bytes from a row (or of x from a column) to the next.
+x, y and z are addresses in bytes; xi, xk, yk, zi and zj are the bytes from a row (or of x and z from a column) to the
+next.
     add(n, o, p, q) ...                               o[i] = p[i] + q[i]; add1: o[i] = p[i] + q
     maximum, kept                                     the larger of both; p[i] unless q[i] <= 0, else 0
 
-Columns of y and z lie side by side. Four rows of z by four columns are summed at once, in eight registers of two
+Columns of y lie side by side. Four rows of z by four columns are summed at once, in eight registers of two
 numbers.
 """
 
@@ -17,7 +19,7 @@ from itertools import pairwise
 
 Code = list[int]
 
-PARAMETERS = ("x", "y", "z", "m", "k", "n", "xi", "xk", "yk", "zi")
+PARAMETERS = ("x", "y", "z", "m", "k", "n", "xi", "xk", "yk", "zi", "zj")
 INTEGERS = ("i", "j", "q", "at", "row0", "row1", "row2", "row3", "into")
 LOCALS = {name: number for number, name in enumerate((*PARAMETERS, *INTEGERS))}
 SUMS = {(row, half): len(LOCALS) + 2 * row + half for row in range(4) for half in range(2)}
@@ -89,7 +91,13 @@ ZERO = vector(0x0C, *[0] * 16)
 NOTHING = [0x44, *[0] * 8]  # f64.const 0
 
 
-def block(rows: int) -> Code:
+def place(turned: bool) -> Code:
+    """Returns the address of the number of z in row i and column j."""
+    across = times(get("j"), get("zj") if turned else whole(NUMBER))
+    return plus(get("z"), plus(times(get("i"), get("zi")), across))
+
+
+def block(rows: int, turned: bool) -> Code:
     """Returns code for some rows from i on, and four columns from j on."""
     names = [f"row{row}" for row in range(rows)]
     code = [put("row0", plus(get("x"), times(get("i"), get("xi"))))]
@@ -104,15 +112,21 @@ def block(rows: int) -> Code:
         inner += [step(name, get("xk"))]
     inner += [step("at", get("yk")), step("q", whole(1))]
     code += [put("q", whole(0)), while_at_most("q", 1, "k", *inner)]
-    code += [put("into", plus(get("z"), plus(times(get("i"), get("zi")), times(get("j"), whole(NUMBER)))))]
+    code += [put("into", place(turned))]
     for row in range(rows):
-        for half in range(2):
-            code += [get("into"), get(SUMS[row, half]), vector(0x0B), [3, *unsigned(2 * NUMBER * half)]]
+        if turned:
+            code += [put("at", get("into"))]
+            for half in range(2):
+                for lane in range(2):  # v128.store64_lane
+                    code += [get("at"), get(SUMS[row, half]), vector(0x5B), [3, 0, lane], step("at", get("zj"))]
+        else:
+            for half in range(2):
+                code += [get("into"), get(SUMS[row, half]), vector(0x0B), [3, *unsigned(2 * NUMBER * half)]]
         code += [step("into", get("zi"))]
     return joined(code)
 
 
-def single() -> Code:
+def single(turned: bool) -> Code:
     """Returns code for the number in row i and column j."""
     inner = [
         put(SUM, get(SUM), get("row0"), [0x2B, 3, 0], get("at"), [0x2B, 3, 0, 0xA2, 0xA0]),
@@ -124,7 +138,7 @@ def single() -> Code:
         put(SUM, NOTHING),
         put("q", whole(0)),
         while_at_most("q", 1, "k", *inner),
-        plus(get("z"), plus(times(get("i"), get("zi")), times(get("j"), whole(NUMBER)))),
+        place(turned),
         get(SUM),
         [0x39, 3, 0],
     ]
@@ -169,21 +183,21 @@ def named(name: str) -> Code:
     return [len(name), *name.encode()]
 
 
-def multiplication() -> Code:
+def multiplication(turned: bool) -> Code:
     """Returns code that multiplies matrices."""
     return joined([
         put("j", whole(0)),
         while_at_most(
             "j", 4, "n",
             put("i", whole(0)),
-            while_at_most("i", 4, "m", block(4), step("i", whole(4))),
-            while_at_most("i", 1, "m", block(1), step("i", whole(1))),
+            while_at_most("i", 4, "m", block(4, turned), step("i", whole(4))),
+            while_at_most("i", 1, "m", block(1, turned), step("i", whole(1))),
             step("j", whole(4)),
         ),
         while_at_most(
             "j", 1, "n",
             put("i", whole(0)),
-            while_at_most("i", 1, "m", single(), step("i", whole(1))),
+            while_at_most("i", 1, "m", single(turned), step("i", whole(1))),
             step("j", whole(1)),
         ),
     ])  # fmt: skip
@@ -192,7 +206,10 @@ def multiplication() -> Code:
 def module() -> bytes:
     """Returns the module; it imports the memory `m` of `e`."""
     of_matrices = [3, len(INTEGERS), I32, SUM - len(LOCALS), V128, 1, F64]
-    functions = [("multiply", 0, [*of_matrices, *multiplication(), 0x0B])]
+    functions = [
+        (name, 0, [*of_matrices, *multiplication(turned), 0x0B])
+        for name, turned in {"multiply": False, "turned": True}.items()
+    ]
     for name, (both, one) in ROWWISE.items():
         for scalar in (False, True):
             code = [3, 1, I32, 1, V128, 1, I32, *rowwise(both, one, scalar), 0x0B]

@@ -10,8 +10,7 @@ export function connected(handle) {
   let send = (message) => void unheard.push(message);
   let latest = 0; // the run that was asked for
   const trainHere = () => {
-    const engine = engineOf(handle);
-    send = (message) => void engine.receive(message);
+    send = inTurn(engineOf(handle));
     for (const message of unheard.splice(0)) send(message);
   };
   try {
@@ -43,5 +42,23 @@ export function connected(handle) {
 /** The bundle's engine, as a function of what hears it: see bundle.py. */
 const engineOf = /** @type {any} */ (globalThis).moeEngine;
 
-const SOURCE = () => `const engine = (${engineOf})((message) => postMessage(message));
-onmessage = ({ data }) => engine.receive(data);`;
+/** Returns a function that gives messages to an engine. Of those that wait while it works, only the last run that is
+ * asked for is begun: a slider that is dragged asks for many.
+ * @param {{ receive: (message: any) => void }} engine @returns {(message: any) => void} */
+function inTurn(engine) {
+  /** @type {any[]} */
+  const waiting = [];
+  const take = () => {
+    const all = waiting.splice(0);
+    const last = all.map(({ type }) => type).lastIndexOf("begin");
+    all.forEach((message, place) => {
+      if (place >= last || message.type === "load" || message.type === "speed") engine.receive(message);
+    });
+  };
+  return (message) => {
+    if (waiting.push(message) === 1) setTimeout(take);
+  };
+}
+
+const SOURCE = () => `const hear = (${inTurn})((${engineOf})((message) => postMessage(message)));
+onmessage = ({ data }) => hear(data);`;
