@@ -90,6 +90,32 @@ def test_a_slider_by_keys_begins_another_run(show: Open, worker: str) -> None:
     assert "clusters" not in page.evaluate("location.hash")  # an address has what differs
 
 
+COUNT = """window.begun = 0;
+const Plain = window.Worker;
+window.Worker = class extends Plain {
+  constructor(address) {
+    super(address);
+    this.addEventListener("message", ({ data }) => { window.begun += data.type === "begun"; });
+  }
+};"""
+DRAG = """(knob) => {
+  for (let turn = 0; turn < 30; turn++) {
+    knob.value = String(turn % 2 ? Number(knob.max) : 0);
+    knob.dispatchEvent(new Event("input"));
+  }
+}"""
+
+
+def test_of_a_slider_that_is_dragged_only_the_last_value_is_waited_for(show: Open) -> None:
+    page = show(script=COUNT, **SMALL)
+    before = page.evaluate("window.begun")
+    page.locator("#knob-experts").evaluate(DRAG)
+    run(page)
+    most = next(knob for knob in SpecializationLab.knobs if knob.name == "experts").slider[1]
+    assert f"experts={most}" in words(page, "python") and f"of {most} experts" in words(page, "caption")
+    assert 1 <= page.evaluate("window.begun") - before <= 3, "thirty moves, and hardly a run that nobody sees"
+
+
 def test_values_that_do_not_fit_are_lowered_and_the_rule_is_said(show: Open) -> None:
     page = show(**SMALL, dimension=8, clusters=8)
     assert page.locator("#knob-clusters + *").count() and page.evaluate("location.hash").find("clusters=8") < 0

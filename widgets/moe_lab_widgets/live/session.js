@@ -7,6 +7,8 @@ import { instantiate } from "./template.js";
 
 /** Milliseconds of steps after which a page may be heard again. */
 const AT_ONCE = 40;
+/** Milliseconds in which it is heard: browsers leave as many between timers that follow one another anyway. */
+const BREATH = 4;
 
 export class Session {
   /** @param {(message: any) => void} post takes the answers */
@@ -97,14 +99,14 @@ export class Session {
       this.post({ ...this.drawn(run), diverged, index });
     }
     if (records.length) run.putBack(records[records.length - 1].copies);
-    if (stale.length) this.refreshing = setTimeout(() => this.guarded(() => this.refresh()), 0);
+    if (stale.length) this.refreshing = setTimeout(() => this.guarded(() => this.refresh()), BREATH);
   }
 
   /** @param {boolean} playing */
   play(playing) {
     this.playing = playing;
     clearTimeout(this.timer);
-    if (playing) this.go();
+    if (playing) this.timer = setTimeout(() => this.go(), BREATH);
   }
 
   /** Takes steps until a record is due or a page should be heard, and goes on later. */
@@ -117,7 +119,7 @@ export class Session {
       while (!due && performance.now() - begun < AT_ONCE) due = run.advance();
       if (due) this.tell();
     });
-    this.timer = setTimeout(() => this.go(), due ? this.pause : 0);
+    this.timer = setTimeout(() => this.go(), due ? Math.max(this.pause, BREATH) : BREATH);
   }
 
   /** Takes steps until a record is due. */
