@@ -69,8 +69,8 @@ const pad = new Sketchpad(lab.words, (drawing) => tell({ type: "look", values: {
 
 const isLatest = () => view.shown === view.records.length - 1;
 
-/** What there is to draw of the record on show. */
-const pictureOnShow = () => view.records[view.shown].pictures[pictureName()];
+/** What there is to draw of the record on show; nothing until a run has one. */
+const pictureOnShow = () => view.records[view.shown]?.pictures[pictureName()];
 
 /** The name of the picture that the knobs that are only viewed ask for. */
 function pictureName() {
@@ -292,10 +292,11 @@ function moved(said, name) {
 
 /** Keeps the curves on show, dotted, or lets them go. */
 function pin() {
-  const { panels } = view.records[view.shown].pictures[pictureName()];
+  const picture = pictureOnShow();
+  if (!picture) return;
   view.pinned = view.pinned
     ? null
-    : panels.map((axes) => axes.map((marks) => marks.filter(({ mark }) => mark in PINNED)));
+    : picture.panels.map((axes) => axes.map((marks) => marks.filter(({ mark }) => mark in PINNED)));
   find("pin").setAttribute("aria-pressed", String(Boolean(view.pinned)));
   draw();
 }
@@ -303,7 +304,7 @@ function pin() {
 /** What is said where the pointer is over nothing. */
 function howToRead() {
   const carries = figures.some(({ spots }) => spots.some(({ carry }) => carry));
-  return [TIP, carries ? TIP_CARRY : "", carries && pictureOnShow().drawn?.kept ? TIP_DRAW : ""]
+  return [TIP, carries ? TIP_CARRY : "", carries && pictureOnShow()?.drawn?.kept ? TIP_DRAW : ""]
     .filter(Boolean)
     .join(" ");
 }
@@ -333,13 +334,14 @@ function laid(place) {
 /** Opens a pad for a patch, where the Lab can be shown other ones.
  * @param {(typeof figures)[0]} figure @param {import("./carried.js").Carry | undefined} carry */
 function drawIn(figure, carry) {
-  const { panels, drawn: found } = pictureOnShow();
+  const picture = pictureOnShow();
+  const found = picture?.drawn;
   if (!carry || !found?.kept) return;
-  const tiles = panels[figures.indexOf(figure)]
+  const tiles = picture.panels[figures.indexOf(figure)]
     .flat()
     .find(({ mark, side }) => mark === "Tiles" && side === carry.side);
   const patch = carried.orders.get(carry.side)?.[carry.place] ?? carry.place;
-  const title = filled(lab.words.DRAW, { sign: THEME.signs[carry.side], place: carry.place + 1 });
+  const title = filled(lab.words.DRAW_IN, { sign: THEME.signs[carry.side], place: carry.place + 1 });
   const left = figure.at[0] > figure.canvas.clientWidth / 2;
   pad.open(figure.sheet, tiles, patch, found.kept.sizes[0], { title, left });
 }

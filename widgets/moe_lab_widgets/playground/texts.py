@@ -25,7 +25,7 @@ BOTH: Mapping[str, str] = {
     "GOALS": goal.COUNT,
     "CARRIED": "The patch is number {place} of its sample now. A router scores each patch alone, wherever it lies: "
     "every expert keeps what it kept.",
-    "DRAW": "Class {sign}, patch {place}",
+    "DRAW_IN": "Class {sign}, patch {place}",
     "PAD": "Empty it and draw a digit, narrow and in the middle, as in the data: who keeps it?",
     "PEN": "Draw with the pointer, or with the arrow keys and Space; a stroke that begins on ink rubs it out.",
     "SAME": "The page draws the library's random numbers, so every training is the library's training.",
