@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import shutil
 import subprocess
 import tempfile
@@ -19,17 +20,19 @@ from moe_lab.core.graphs import as_on_accelerator
 from moe_lab_widgets.live import documents, page
 from moe_lab_widgets.playground.declared import defaults_of
 
+FIRST = 5
+"""Steps that are taken before any is timed."""
 ASK = """
 import fs from "node:fs";
 import { Run } from "./run.js";
 import { instantiate } from "./template.js";
-const { document, values, steps } = JSON.parse(fs.readFileSync(0));
+const { document, values, steps, warm } = JSON.parse(fs.readFileSync(0));
 const milliseconds = () => { const { user, system } = process.cpuUsage(); return (user + system) / 1000; };
 const begun = performance.now();
 const run = new Run(instantiate(document, values), values, { seed: 0, steps: values.steps, every: 1e9 });
 run.picture(Object.keys(run.recorded.pictures)[0]);
 const first = performance.now() - begun;
-for (let step = 0; step < 5; step++) run.advance();
+for (let step = 0; step < warm; step++) run.advance();
 const before = milliseconds();
 for (let step = 0; step < steps; step++) run.advance();
 console.log(JSON.stringify({ first, step: (milliseconds() - before) / steps }));
@@ -59,14 +62,25 @@ def run(tiny: bool = False) -> list[Result]:
 def compared(node: str, kind: Any, steps: int) -> tuple[float, float]:
     """Returns how many times as long as in torch a step takes in node, and milliseconds to the first picture there."""
     values = defaults_of(kind)
+    steps = min(steps, longest(kind, values) - FIRST)
     document = json.loads(documents.document(kind))
     with tempfile.TemporaryDirectory() as folder:
         page.modules().written(Path(folder), "run", "template")
         (Path(folder) / "ask.js").write_text(ASK)
-        asked = json.dumps({"document": document, "values": values, "steps": steps})
+        asked = json.dumps({"document": document, "values": values, "steps": steps, "warm": FIRST})
         done = subprocess.run([node, "ask.js"], input=asked, capture_output=True, text=True, cwd=folder, check=True)
     found = json.loads(done.stdout)
     return found["step"] / torch_step(kind, values, steps), found["first"]
+
+
+def longest(kind: Any, values: dict[str, Any]) -> int:
+    """Returns how many steps all runs take at least: those in stages end with the last one."""
+    runs = kind.declaration.runs(values).values()
+    stages = [kind.declaration.training(run).learners[0].stages for run in runs]
+    return min(
+        (sum(map(math.ceil, some)) for some in stages if some),
+        default=int(values["steps"]) if "steps" in values else 1000,
+    )
 
 
 def torch_step(kind: Any, values: dict[str, Any], steps: int) -> float:
@@ -78,7 +92,7 @@ def torch_step(kind: Any, values: dict[str, Any], steps: int) -> float:
             kind.declaration.training(run.replace(precision="float64", device="cpu")).learners[0] for run in runs
         ]
         for learner in learners:
-            learner.advance(5)
+            learner.advance(FIRST)
         begun = time.process_time()
         for learner in learners:
             learner.advance(steps)
