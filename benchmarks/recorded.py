@@ -62,7 +62,7 @@ def run(tiny: bool = False) -> list[Result]:
 def compared(node: str, kind: Any, steps: int) -> tuple[float, float]:
     """Returns how many times as long as in torch a step takes in node, and milliseconds to the first picture there."""
     values = defaults_of(kind)
-    steps = min(steps, longest(kind, values) - FIRST)
+    steps = min([steps, *(end - FIRST for end in ends_of(kind, values))])
     document = json.loads(documents.document(kind))
     with tempfile.TemporaryDirectory() as folder:
         page.modules().written(Path(folder), "run", "template")
@@ -73,14 +73,11 @@ def compared(node: str, kind: Any, steps: int) -> tuple[float, float]:
     return found["step"] / torch_step(kind, values, steps), found["first"]
 
 
-def longest(kind: Any, values: dict[str, Any]) -> int:
-    """Returns how many steps all runs take at least: those in stages end with the last one."""
+def ends_of(kind: Any, values: dict[str, Any]) -> list[int]:
+    """Returns the steps after which the runs in stages end."""
     runs = kind.declaration.runs(values).values()
     stages = [kind.declaration.training(run).learners[0].stages for run in runs]
-    return min(
-        (sum(map(math.ceil, some)) for some in stages if some),
-        default=int(values["steps"]) if "steps" in values else 1000,
-    )
+    return [sum(map(math.ceil, some)) for some in stages if some]
 
 
 def torch_step(kind: Any, values: dict[str, Any], steps: int) -> float:

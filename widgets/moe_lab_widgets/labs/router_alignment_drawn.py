@@ -25,11 +25,12 @@ def drawn(now: RecordedNow) -> dict[str, Any]:
     if now.values["source"] != DIGITS:
         return {}
     learner = now.learner()
-    patches = learner.patches(learner.test, 0, learner.setting.classes)
+    classes = learner.setting.classes
+    patches = learner.patches(learner.test, 0, classes)
     ink = now.values.table("drawing", patches.shape[1:])  # (class, patch, pixel)
     mean, norm = _mean_digit()
     found = learner.forward(torch.where(ink.isnan(), patches, (ink - mean) / norm))
-    right = loss_of(found.outputs, learner.test.labels[learner.group, : learner.setting.classes]).right[SHOWN]
+    right = loss_of(found.outputs, learner.test.labels[learner.group, :classes]).right[SHOWN]
     kept, there = found.mask[SHOWN].transpose(0, 1), ~ink.isnan().any(-1)
     said = NOTHING
     for side, sign in enumerate(theme.CLASS_SIGNS):

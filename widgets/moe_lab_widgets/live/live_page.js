@@ -10,12 +10,12 @@ import { connectedLab } from "./of_page.js";
 import { filled } from "./plain.js";
 import { PRODUCT } from "./product.js";
 import { Question } from "./question.js";
-import { Sketchpad } from "./sketchpad.js";
+import { MOVES, Sketchpad } from "./sketchpad.js";
 import { written } from "./written.js";
 
 /** @typedef {{ step: number, ended: boolean,
- *   pictures: Record<string, { panels: any[][][], sentence: any, drawn?: import("./sketchpad.js").Found, right?: number, seen?: any, trouble?: any,
- *   ends?: any, goals: import("./goals.js").Told[] }>,
+ *   pictures: Record<string, { panels: any[][][], sentence: any, drawn?: import("./sketchpad.js").Found,
+ *   right?: number, seen?: any, trouble?: any, ends?: any, goals: import("./goals.js").Told[] }>,
  *   diverged: Record<string, number[]> }} Drawn */
 
 const ICONS = { play: "M3 1.5v13l11-6.5z", pause: "M3 1.5h3.6v13H3zM9.4 1.5H13v13H9.4z" };
@@ -25,8 +25,6 @@ const AROUND = 350;
 const TIP = "Point at a cell, a curve or a mark to read it; the arrow keys go from one to the next.";
 const TIP_CARRY = "Drag a patch to another place; Shift with an arrow key moves it, too.";
 const TIP_DRAW = "Click one to draw in it, or press Enter.";
-/** @type {Record<string, [number, number]>} right and down */
-const MOVES = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
 const recorded = find("recorded").textContent;
 /** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number, length: string,

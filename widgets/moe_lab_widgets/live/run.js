@@ -59,8 +59,8 @@ export class Run {
     this.sources = recorded.stepDraws.map(() => new Map());
     this.diverged = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
     this.finished = Object.fromEntries(this.names.map((name) => [name, new Uint8Array(this.trials)]));
-    /** What pictures read of the models themselves: buffers that steps write. */
-    this.seen = this.readByPictures();
+    /** What pictures read of the models themselves, once it is asked for. @type {number[] | null} */
+    this.seen = null;
     this.see(values);
     this.engine.set(recorded.total.buffer, this.total);
     for (const place of Object.values(recorded.steps)) this.engine.set(place.buffer, NaN);
@@ -97,7 +97,7 @@ export class Run {
   kept() {
     const { first, ended, step, steps, history, measured } = this.recorded;
     const places = [...placesIn([first, ended, step, steps, history, measured])];
-    const buffers = [...places.map(({ buffer }) => buffer), ...this.seen];
+    const buffers = [...places.map(({ buffer }) => buffer), ...(this.seen ??= this.readByPictures())];
     return new Map(buffers.map((buffer) => [buffer, this.engine.view(buffer).slice()]));
   }
 

@@ -22,7 +22,9 @@ export class Session {
     this.run = null;
     /** @type {import("./template.js").Document | null} */
     this.document = null;
-    /** What each record's pictures read, where they may be drawn anew.
+    /** Whether records may be drawn anew. */
+    this.again = false;
+    /** What each record's pictures read, where they may.
      * @type {{ copies: Map<number, any>, diverged: Record<string, number[]> }[]} */
     this.records = [];
     /** Records that are to be drawn anew, the next one last. @type {number[]} */
@@ -66,6 +68,8 @@ export class Session {
     this.run = run;
     this.records = [];
     this.stale = [];
+    const drawn = Object.values(run.recorded.pictures).some((picture) => picture.drawn?.kept);
+    this.again = drawn || Boolean(this.document.lab.knobs?.some((/** @type {any} */ knob) => knob.looks));
     this.post({ type: "begun", id, furniture, total: run.total });
     this.tell();
   }
@@ -133,9 +137,7 @@ export class Session {
   tell() {
     const run = /** @type {Run} */ (this.run);
     const message = this.drawn(run);
-    const looks = this.document?.lab.knobs?.some((/** @type {any} */ knob) => knob.looks);
-    const drawn = Object.values(run.recorded.pictures).some((picture) => picture.drawn?.kept);
-    if (looks || drawn) this.records.push({ copies: run.kept(), diverged: message.diverged });
+    if (this.again) this.records.push({ copies: run.kept(), diverged: message.diverged });
     this.post(message);
   }
 

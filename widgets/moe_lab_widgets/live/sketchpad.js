@@ -8,8 +8,8 @@ import { upTo } from "./plain.js";
 
 /** The side of a pad, in its own pixels. */
 const PAD = 176;
-/** @type {Record<string, [number, number]>} right and down */
-const STEPS = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
+/** Where arrow keys lead. @type {Record<string, [number, number]>} right and down */
+export const MOVES = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
 export class Sketchpad {
   /** @param {Record<string, string>} words @param {(ink: Float64Array) => void} changed takes the ink of all patches,
@@ -42,7 +42,7 @@ export class Sketchpad {
       const [, experts, patches] = found.kept.sizes;
       const kept = {
         sizes: [experts, patches],
-        data: Array.from(found.kept.data).slice(one.side * experts * patches),
+        data: Array.from(found.kept.data).slice(one.side * experts * patches, (one.side + 1) * experts * patches),
       };
       const ink = Float64Array.from(one.ink.data);
       for (const [patch, drawn] of own) ink.set(drawn, patch * drawn.length);
@@ -62,6 +62,7 @@ export class Sketchpad {
     const canvas = element("canvas", { width: PAD, height: PAD, tabIndex: 0 });
     const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     const size = PAD / wide;
+    const pen = getComputedStyle(document.documentElement).getPropertyValue("--own");
     let at = 0;
     /** What a stroke leaves in its cells. @type {number | null} */
     let stroke = null;
@@ -72,7 +73,7 @@ export class Sketchpad {
         context.fillRect((cell % wide) * size, Math.floor(cell / wide) * size, size - 1, size - 1);
       });
       context.lineWidth = 2;
-      context.strokeStyle = "#5B3FC4";
+      context.strokeStyle = pen;
       context.strokeRect((at % wide) * size + 1, Math.floor(at / wide) * size + 1, size - 3, size - 3);
     };
     const tell = () => {
@@ -106,7 +107,7 @@ export class Sketchpad {
       tell();
     });
     canvas.addEventListener("keydown", (event) => {
-      const move = STEPS[event.key];
+      const move = MOVES[event.key];
       const [x, y] = [at % wide, Math.floor(at / wide)];
       if (move) {
         const [across, down] = [x + move[0], y + move[1]];
