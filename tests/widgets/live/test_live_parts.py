@@ -14,6 +14,7 @@ from moe_lab.drawing.words import say, written
 from moe_lab.recovery.em import solved
 from moe_lab.recovery.matching import assigned, bottleneck
 from moe_lab_widgets.live import page
+from moe_lab_widgets.live.folding import folded
 from moe_lab_widgets.live.operations import OperationRecorder, known, number_in_json, plain
 from tests.widgets.playground.in_node import answered
 
@@ -31,6 +32,13 @@ import fs from "node:fs";
 import { written } from "./written.js";
 const asked = JSON.parse(fs.readFileSync(0));
 console.log(JSON.stringify(asked.map(([text, number]) => written({ text, numbers: [number] }))));
+"""
+
+
+UNFOLD = """
+import fs from "node:fs";
+import { unfolded } from "./folding.js";
+console.log(JSON.stringify(JSON.parse(fs.readFileSync(0)).map(unfolded)));
 """
 
 
@@ -232,3 +240,14 @@ def test_names_of_things_are_written_as_in_python(tmp_path: Path) -> None:
     found = in_node(tmp_path, WRITE, asked, "written")
     assert found == [written(say("of {:names}.", torch.tensor(one))) for one in every]
     assert found[2:4] == ["of 1 and 3.", "of 1, 2 and 3."]
+
+
+def test_a_folded_document_is_shorter_and_unfolds_to_itself(tmp_path: Path) -> None:
+    """Whatever its texts hold: what stands before references, characters of two units, and words like references."""
+    part = "".join(f"{letter}{number}," for number in range(60) for letter in "abc")
+    texts = ["`5,50;", "a \U0001f9ee in a story", "\u00e9\u2113\u2082", part, "x" * 500, "", f"{part}`{part}"]
+    document = json.dumps({"texts": texts, "again": texts[::-1]}, ensure_ascii=False)
+    short = folded(document)
+    (whole,) = in_node(tmp_path, UNFOLD, [short], "folding")
+    assert json.loads(whole) == json.loads(document)
+    assert len(short) < len(document) / 2

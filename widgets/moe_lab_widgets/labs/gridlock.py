@@ -325,18 +325,26 @@ def diverged(name: str, trials: str) -> str:
     return f"Joint EM ran into infinite numbers in {trials}."
 
 
+ON_PAGE: tuple[dict[str, Any], ...] = (
+    *({"regressors": regressors, "third": third} for regressors in ("orthonormal", "random") for third in (P3, "y")),
+    *({"regressors": "orthonormal", "third": third, "activation": "relu"} for third in (P3, PRINTED)),
+    {"regressors": "orthonormal", "third": P3, "first_share": 0.3},
+)
+"""What the page has of choices: what stories need, and T3 and the regressors of all linear experts."""
 LIVE = LivePage(
     numbers={
         "experts": {(2, 5): (4, 5, 3), (6, 8): (7, 8, 6)}, "dimension": (11, 12, 14), "samples": (300, 400, 520),
         "noise": (0.3, 0.5, 0.2), "iterations": (60, 80, 140), "trials": (9, 10, 13), "shown": (2, 3, 4),
     },
-    choices={
-        "experts": ((2, 5), (6, 8)), "regressors": ("orthonormal", "random"), "third": (P3, "y"),
-    },
-    fixed={"activation": "identity", "first_share": NO_MIXTURE, "gating": "random"},
+    choices=[
+        {"experts": experts, "activation": "identity", "first_share": NO_MIXTURE, **own}
+        for experts in ((2, 5), (6, 8)) for own in ON_PAGE
+    ],
+    fixed={"gating": "random"},
     looks=("shown",),
     length="iterations",
-    missing=("Other activations, inputs from two Gaussians and orthogonal gates need Python.",),
+    restricted=(("experts", "dimension"),),
+    missing=("Leaky-ReLU, sigmoid and tanh experts, other mixtures of inputs and orthogonal gates need Python.",),
 )  # fmt: skip
 """How the Lab is recorded for a page: the spectral method has more restarts from k = 6 on."""
 

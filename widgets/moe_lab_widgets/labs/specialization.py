@@ -346,7 +346,7 @@ LIVE = LivePage(
     },
     choices={"activation": ("cubic", "linear", "relu")},
     missing=("Other activations need Python.",),
-    restricted=(("clusters", "dimension"),),
+    restricted=(("clusters", "dimension"), ("filters", "activation")),
 )  # fmt: skip
 """How the Lab is recorded for a page."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -77,7 +78,6 @@ def page_of(kind: Any) -> LivePage:
     return page
 
 
-@without_collection()  # it would go through all that was recorded, again and again, and find nothing
 def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Records a Lab for some of its variants, those together in which the same knobs may move.
 
@@ -91,9 +91,11 @@ def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]])
     for numbers in together.values():
         recordings = _recorded_together(kind, page, [whens[number] for number in numbers])
         made.update(zip(numbers, recordings, strict=True))
+        gc.collect()
     return [made[number] for number in range(len(whens))]
 
 
+@without_collection()  # it would go through all that was recorded, again and again, and find nothing
 def _recorded_together(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]]) -> list[Any]:
     still = page.still(whens[0])
     fixed = {**defaults_of(kind), **page.fixed, **still}

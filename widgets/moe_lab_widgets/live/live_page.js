@@ -4,6 +4,7 @@ import { PINNED, drawPanel, sketchIn } from "./canvas.js";
 import { Carried } from "./carried.js";
 import { Board, CALM, element, find, fromAddress, needed, openPage, toAddress, toPython } from "./controls.js";
 import { THEME } from "./drawing.js";
+import { unfolded } from "./folding.js";
 import { Asker } from "./goals.js";
 import { tablesOf } from "./numbers.js";
 import { connectedLab } from "./of_page.js";
@@ -26,12 +27,13 @@ const TIP = "Point at a cell, a curve or a mark to read it; the arrow keys go fr
 const TIP_CARRY = "Drag a patch to another place; Shift with an arrow key moves it, too.";
 const TIP_DRAW = "Click one to draw in it, or press Enter.";
 
-const recorded = find("recorded").textContent;
+const recorded = unfolded(find("recorded").textContent);
+const about = JSON.parse(recorded);
 /** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number, length: string,
  *   most_named: number, unit: string,
  *   missing: string[], diverged: Record<string, string>, question: import("./question.js").Asked | null,
  *   goals: import("./goals.js").Goal[], stories: { name: string, values: Record<string, any>, see: string }[] }} */
-const lab = JSON.parse(recorded).lab;
+const lab = { ...about.lab, together: about.variants.map((/** @type {any} */ { when }) => when) };
 /** The values that this file begins with. @type {Record<string, any>} */
 const start = JSON.parse(find("start").textContent);
 const view = {

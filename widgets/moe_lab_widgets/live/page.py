@@ -13,6 +13,7 @@ from moe_lab.core.errors import InputError
 from moe_lab.registry import LABS, PAGES, PAPERS
 from moe_lab_widgets.live import documents
 from moe_lab_widgets.live.chosen import SESSIONS, chosen
+from moe_lab_widgets.live.folding import folded
 from moe_lab_widgets.live.product import module
 from moe_lab_widgets.live.template import in_json
 from moe_lab_widgets.playground import bundle, declared
@@ -49,7 +50,7 @@ def page(lab: str, site: str | None = None, values: Mapping[str, Any] | None = N
         "about": escape(" ".join((kind.__doc__ or kind.title).partition("\n\n")[0].split())),
         "answers": answers(lab),
         "start": _in_html(in_json(start)),
-        "recorded": _in_html(recorded),
+        "recorded": folded(_in_html(recorded)),
     }
     for name, text in words.items():
         html = html.replace(f"{{{name}}}", text)

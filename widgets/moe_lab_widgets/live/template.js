@@ -1,5 +1,7 @@
 /** Makes a recording for the values of the knobs out of a Lab's document (`template.py`). */
 
+import { fits } from "./plain.js";
+
 /** @typedef {Record<string, any>} Values */
 /** A size that is no knob: a product of powers of knobs, rounded up, less a number, at most another knob or a number.
  * @typedef {{ powers: [string, number][], most: string | number, less: number }} Derived */
@@ -82,9 +84,6 @@ function atFirstUse(made) {
   const known = [];
   return (/** @type {number} */ number) => (known[number] ??= made(number));
 }
-
-/** Whether a value is the one that was recorded, or within the range. @param {any} when @param {any} value */
-const fits = (when, value) => (Array.isArray(when) ? when[0] <= value && value <= when[1] : when === value);
 
 /** @param {[number | string, [string, number][]][]} terms @param {Values} values */
 function evaluated(terms, values) {

@@ -1,6 +1,6 @@
 /** The knobs of a Lab on a page: their fields, the values that fit together, and the address and the code of a run. */
 import { DECLARED } from "./declared.js";
-import { filled } from "./plain.js";
+import { filled, fits } from "./plain.js";
 import { numberIn } from "./typed.js";
 
 /** @typedef {{[knob: string]: any}} Values */
@@ -16,8 +16,9 @@ import { numberIn } from "./typed.js";
  */
 /**
  * @typedef {{name: string, knobs: Knob[], rules: Rule[], defaults: {[source: string]: Values}, tip_seed: string,
- *   words: {[key: string]: string}, goals: {name: string}[], stories: {name: string}[], fixed?: Values}} Lab without a
- *   knob for the source of the data, the defaults are those of ""; what is fixed has no knob
+ *   words: {[key: string]: string}, goals: {name: string}[], stories: {name: string}[], fixed?: Values, together?: Values[]}} Lab
+ *   without a knob for the source of the data, the defaults are those of ""; what is fixed has no knob; the choices of
+ *   one of `together` go together
  */
 
 const MOST_SEED = 1e9;
@@ -97,14 +98,32 @@ function allowedBy(rule, knob, values) {
   return rule.among?.[key] ?? (most === undefined ? null : offeredBy(knob).filter((one) => one <= most + 1e-9));
 }
 
+/** The choices that go together which change fewest values; that of one knob stays wherever it can.
+ * @param {Lab} lab @param {Values} values @param {string} kept @returns {Values} */
+function nearestTogether(lab, values, kept) {
+  const together = lab.together ?? [];
+  /** @param {Values} choices */
+  const changed = (choices) => Object.keys(choices).filter((name) => name in values && !fits(choices[name], values[name]));
+  /** @param {Values} choices */
+  const cost = (choices) => changed(choices).length + (changed(choices).includes(kept) ? lab.knobs.length : 0);
+  return together.reduce((best, one) => (cost(one) < cost(best) ? one : best), together[0] ?? {});
+}
+
 /** The values nearest to those wanted that fit together, and the Lab's sentences on what had to change.
- * @param {Lab} lab @param {Values} wanted */
-export function fitted(lab, wanted) {
+ * @param {Lab} lab @param {Values} wanted @param {string} kept the knob that was moved last */
+export function fitted(lab, wanted, kept = "") {
   /** @type {Values} */
   const values = { ...lab.fixed, seed: Math.min(MOST_SEED, Math.max(0, Math.floor(Number(wanted.seed)) || 0)) };
   /** @type {string[]} */
   const said = [];
   for (const knob of lab.knobs) values[knob.name] = nearest(wanted[knob.name], offeredBy(knob));
+  for (const [name, choice] of Object.entries(nearestTogether(lab, values, kept))) {
+    if (!(name in values) || fits(choice, values[name])) continue;
+    const knob = knobOf(lab, name);
+    const told = { title: knob.title, wanted: namedIn(knob, values[name]) };
+    values[name] = nearest(values[name], offeredBy(knob).filter((one) => fits(choice, one)));
+    said.push(filled(lab.words.NOW, { ...told, value: namedIn(knob, values[name]), words: filled(lab.words.TOGETHER, told) }));
+  }
   for (const rule of lab.rules) {
     const knob = knobOf(lab, rule.knob);
     const allowed = allowedBy(rule, knob, values);
@@ -115,6 +134,9 @@ export function fitted(lab, wanted) {
   }
   return { values, said };
 }
+
+/** A value as a knob names it. @param {Knob} knob @param {any} value */
+const namedIn = (knob, value) => knob.names[value] ?? String(value);
 
 /** @param {Lab} lab @param {string} name @returns {Knob} */
 function knobOf(lab, name) {
@@ -211,10 +233,11 @@ export class Board {
     if (rest.childElementCount) main.append(moreButton(rest));
   }
 
-  /** Takes values that no field asked for; returns sentences on those that do not fit. @param {Values} wanted */
-  put(wanted) {
+  /** Takes values that no field asked for; returns sentences on those that do not fit.
+   * @param {Values} wanted @param {string} kept the knob that was moved, if one was */
+  put(wanted, kept = "") {
     this.wanted = { ...wanted };
-    const { values, said } = fitted(this.lab, this.wanted);
+    const { values, said } = fitted(this.lab, this.wanted, kept);
     this.values = values;
     for (const show of this.shown) show();
     return said;
@@ -229,7 +252,7 @@ export class Board {
     for (const other of Object.keys(after)) {
       if (other !== name && wanted[other] === before[other]) wanted[other] = after[other];
     }
-    this.moved([...said, ...this.put(wanted)], name);
+    this.moved([...said, ...this.put(wanted, name)], name);
   }
 
   /** Takes what was typed for a number; where it is none, the value stays and that is said.
@@ -278,7 +301,7 @@ export class Board {
   choiceOf(knob) {
     const choices = knob.choices ?? [];
     const select = element("select", { id: `knob-${knob.name}` });
-    select.append(...choices.map((choice) => new Option(knob.names[choice] ?? String(choice), String(choice))));
+    select.append(...choices.map((choice) => new Option(namedIn(knob, choice), String(choice))));
     select.addEventListener("change", () => this.move(knob.name, choices[select.selectedIndex]));
     this.shown.push(() => { select.selectedIndex = choices.indexOf(this.values[knob.name]); });
     return select;

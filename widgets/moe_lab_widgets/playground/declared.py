@@ -187,7 +187,9 @@ def _offers(knob: LabKnob | None, value: Any) -> bool:
 
 
 def key(value: Any) -> str:
-    """Returns a number as JavaScript's String writes it."""
+    """Returns a number or a word as JavaScript's String writes it."""
+    if isinstance(value, str):
+        return value
     return str(int(value)) if float(value).is_integer() else repr(value)
 
 
@@ -195,13 +197,13 @@ _NUMBER = re.compile(r"(?<=at most )[\d.]+")
 
 
 def _told(sentences: Mapping[str, str]) -> tuple[str, dict[str, str] | None]:
-    """Returns one sentence for all keys, and for each what stands for {most} in it, where they differ in a number."""
-    different = set(sentences.values())
-    if len(different) == 1:
-        return different.pop(), None
-    said = {one: _NUMBER.findall(words)[0] for one, words in sentences.items()}
-    (words,) = {_NUMBER.sub("{most}", words) for words in different}
-    return words, said
+    """Returns one sentence for all keys, and for each what stands for {most} in it: a number, or all of it."""
+    if len(set(sentences.values())) == 1:
+        return next(iter(sentences.values())), None
+    same = {_NUMBER.sub("{most}", words) for words in sentences.values()}
+    if len(same) > 1:
+        return "{most}", dict(sentences)
+    return same.pop(), {one: _NUMBER.findall(words)[0] for one, words in sentences.items()}
 
 
 # ---- colours ----

@@ -54,3 +54,6 @@ export const percentOf = (share) => fixed(100 * share, 0);
 
 /** @param {number} share */
 export const percent = (share) => (Number.isFinite(share) ? `${percentOf(share)} %` : "–");
+
+/** Whether a value is the one that was recorded, or within the range. @param {any} when @param {any} value */
+export const fits = (when, value) => (Array.isArray(when) ? when[0] <= value && value <= when[1] : when === value);
