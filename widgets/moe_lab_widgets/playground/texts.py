@@ -8,7 +8,7 @@ from moe_lab_widgets.engine import goal
 
 BOTH: Mapping[str, str] = {
     "NOW": "{title} is now {value}: {words}.",
-    "TOGETHER": "this page has not recorded {wanted} with these settings; Python runs them",
+    "TOGETHER": "this page does not have {wanted} with these settings; Python does",
     "UNREAD": "{title} stays at {value}: it must be {kind}: got '{text}'",
     "WHOLE": "a whole number",
     "NUMBER": "a number",
