@@ -28,12 +28,12 @@ const TIP_CARRY = "Drag a patch to another place; Shift with an arrow key moves 
 const TIP_DRAW = "Click one to draw in it, or press Enter.";
 
 const recorded = unfolded(find("recorded").textContent);
-const about = JSON.parse(recorded);
+const parsed = JSON.parse(recorded);
 /** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number, length: string,
  *   most_named: number, unit: string,
  *   missing: string[], diverged: Record<string, string>, question: import("./question.js").Asked | null,
  *   goals: import("./goals.js").Goal[], stories: { name: string, values: Record<string, any>, see: string }[] }} */
-const lab = { ...about.lab, together: about.variants.map((/** @type {any} */ { when }) => when) };
+const lab = { ...parsed.lab, together: parsed.variants.map((/** @type {any} */ { when }) => when) };
 /** The values that this file begins with. @type {Record<string, any>} */
 const start = JSON.parse(find("start").textContent);
 const view = {
