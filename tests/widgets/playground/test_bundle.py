@@ -24,6 +24,7 @@ MOST_BYTES = {
     "PhaseTransitionLab": 135_000,
     "RoutingChoicesLab": 135_000,
     "GridlockLab": 105_000,
+    "BalanceLab": 98_000,
 }
 """Of a page that is sent compressed: of those with most recordings, or digits; of others 92,000."""
 needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")

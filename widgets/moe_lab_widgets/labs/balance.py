@@ -297,9 +297,15 @@ LIVE = LivePage(
         "lead": (4.0, 2.0, 0.5), "router_noise": (1.0, 0.5, 2.0), "steps": (400, 300, 100),
         "router_learning_rate": (10.0, 8.0, 3.0),
     },
-    choices={"experts_per_sample": ((1, 1), (2, 4)), "expert_steps": STEPS, "activation": ("linear", "cubic")},
-    fixed={"shared": 0, "imbalance": 1.0},
-    missing=("Other activations, shared experts and clusters of different sizes need Python.",),
+    choices=[
+        *(
+            {"experts_per_sample": each, "expert_steps": steps, "activation": activation, "shared": 0}
+            for each in ((1, 1), (2, 4)) for steps in STEPS for activation in ("linear", "cubic")
+        ),
+        {"experts_per_sample": (1, 1), "expert_steps": EQUAL, "activation": "linear", "shared": 1},
+    ],
+    fixed={"imbalance": 1.0},
+    missing=("Other activations, several shared experts and clusters of different sizes need Python.",),
     restricted=(("experts_per_sample", "experts"),),
 )  # fmt: skip
 """How the Lab is recorded for a page."""

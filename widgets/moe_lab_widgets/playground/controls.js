@@ -7,7 +7,7 @@ import { numberIn } from "./typed.js";
 /**
  * @typedef {{name: string, title: string, label: string, main: boolean, whole: boolean, view?: boolean, looks?: boolean, tip: string, tip_off: string,
  *   when: {knob: string, is: any[]} | null, low: number, high: number, step: number, digits: number, choices?: any[],
- *   names: {[choice: string]: string}}} Knob a knob with choices has no slider; one with `view` changes no run
+ *   names?: {[choice: string]: string}}} Knob a knob with choices has no slider; one with `view` changes no run
  */
 /**
  * @typedef {{knob: string, by: string[], when: {knob: string, is?: any[], not?: any[]}[], words: string,
@@ -136,7 +136,7 @@ export function fitted(lab, wanted, kept = "") {
 }
 
 /** A value as a knob names it. @param {Knob} knob @param {any} value */
-const namedIn = (knob, value) => knob.names[value] ?? String(value);
+const namedIn = (knob, value) => knob.names?.[value] ?? String(value);
 
 /** @param {Lab} lab @param {string} name @returns {Knob} */
 function knobOf(lab, name) {
