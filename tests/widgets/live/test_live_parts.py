@@ -33,8 +33,6 @@ import { written } from "./written.js";
 const asked = JSON.parse(fs.readFileSync(0));
 console.log(JSON.stringify(asked.map(([text, number]) => written({ text, numbers: [number] }))));
 """
-
-
 UNFOLD = """
 import fs from "node:fs";
 import { unfolded } from "./folding.js";

@@ -19,9 +19,9 @@ from tests.widgets.playground.in_node import answered
 ASK = """
 import fs from "node:fs";
 globalThis.matchMedia = () => ({ matches: true });
-const { fitted } = await import("./controls.js");
+const { fitted, labOf } = await import("./controls.js");
 const { document, every } = JSON.parse(fs.readFileSync(0));
-const lab = { ...document.lab, together: document.variants.map(({ when }) => when) };
+const lab = labOf(document);
 console.log(JSON.stringify(every.map(([wanted, kept]) => fitted(lab, wanted, kept))));
 """
 

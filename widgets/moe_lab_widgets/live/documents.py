@@ -91,7 +91,7 @@ def recordings_of(kind: Any, page: LivePage, whens: Sequence[Mapping[str, Any]])
     for numbers in together.values():
         recordings = _recorded_together(kind, page, [whens[number] for number in numbers])
         made.update(zip(numbers, recordings, strict=True))
-        gc.collect()
+        gc.collect()  # captured steps and their learners hold one another
     return [made[number] for number in range(len(whens))]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 LEAST = 80
 """Characters that a reference stands for at least: shorter ones are left to gzip."""
@@ -11,6 +12,7 @@ _BEFORE = "`"  # stands before a reference, and nowhere else
 _ESCAPED = re.compile(f"[{_BEFORE}\U00010000-\U0010ffff]")  # and what JavaScript counts as two characters
 
 
+@cache  # a page is written for each of the values that it begins with
 def folded(document: str) -> str:
     """Returns a JSON document with references to where the same text stood last, which `folding.js` unfolds.
 

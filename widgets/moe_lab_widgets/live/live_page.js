@@ -2,7 +2,7 @@
 
 import { PINNED, drawPanel, sketchIn } from "./canvas.js";
 import { Carried } from "./carried.js";
-import { Board, CALM, element, find, fromAddress, needed, openPage, toAddress, toPython } from "./controls.js";
+import { Board, CALM, element, find, fromAddress, labOf, needed, openPage, toAddress, toPython } from "./controls.js";
 import { THEME } from "./drawing.js";
 import { unfolded } from "./folding.js";
 import { Asker } from "./goals.js";
@@ -28,12 +28,11 @@ const TIP_CARRY = "Drag a patch to another place; Shift with an arrow key moves 
 const TIP_DRAW = "Click one to draw in it, or press Enter.";
 
 const recorded = unfolded(find("recorded").textContent);
-const parsed = JSON.parse(recorded);
 /** @type {import("./controls.js").Lab & { title: string, panels: import("./canvas.js").Panel[], records: number, length: string,
  *   most_named: number, unit: string,
  *   missing: string[], diverged: Record<string, string>, question: import("./question.js").Asked | null,
  *   goals: import("./goals.js").Goal[], stories: { name: string, values: Record<string, any>, see: string }[] }} */
-const lab = { ...parsed.lab, together: parsed.variants.map((/** @type {any} */ { when }) => when) };
+const lab = labOf(JSON.parse(recorded));
 /** The values that this file begins with. @type {Record<string, any>} */
 const start = JSON.parse(find("start").textContent);
 const view = {

@@ -1,6 +1,6 @@
 /** Makes a recording for the values of the knobs out of a Lab's document (`template.py`). */
 
-import { fits } from "./plain.js";
+import { misfits } from "./plain.js";
 
 /** @typedef {Record<string, any>} Values */
 /** A size that is no knob: a product of powers of knobs, rounded up, less a number, at most another knob or a number.
@@ -18,9 +18,7 @@ const ZERO = "#".charCodeAt(0);
  * @param {Document} document @param {Values} values @param {"recorded" | "picture"} part of a variant
  * @returns {import("./run.js").Recorded} */
 export function instantiate(document, values, part = "recorded") {
-  const variant = document.variants.find(
-    ({ when }) => Object.keys(when).every((name) => !(name in values) || fits(when[name], values[name])), // pictures know no cell
-  );
+  const variant = document.variants.find(({ when }) => !misfits(when, values).length); // pictures know no cell
   if (!variant) throw new Error("a page has no recording for these values");
   const sizes = { ...values };
   for (const [name, { powers, most, less }] of Object.entries(document.derived)) {

@@ -1,6 +1,6 @@
 /** The knobs of a Lab on a page: their fields, the values that fit together, and the address and the code of a run. */
 import { DECLARED } from "./declared.js";
-import { filled, fits } from "./plain.js";
+import { filled, fits, misfits } from "./plain.js";
 import { numberIn } from "./typed.js";
 
 /** @typedef {{[knob: string]: any}} Values */
@@ -16,7 +16,7 @@ import { numberIn } from "./typed.js";
  */
 /**
  * @typedef {{name: string, knobs: Knob[], rules: Rule[], defaults: {[source: string]: Values}, tip_seed: string,
- *   words: {[key: string]: string}, goals: {name: string}[], stories: {name: string}[], fixed?: Values, together?: Values[]}} Lab
+ *   words: {[key: string]: string}, goals: {name: string}[], stories: {name: string}[], fixed?: Values, together: Values[]}} Lab
  *   without a knob for the source of the data, the defaults are those of ""; what is fixed has no knob; the choices of
  *   one of `together` go together
  */
@@ -98,15 +98,19 @@ function allowedBy(rule, knob, values) {
   return rule.among?.[key] ?? (most === undefined ? null : offeredBy(knob).filter((one) => one <= most + 1e-9));
 }
 
+/** What a document says of its Lab, with the choices that it has recorded together.
+ * @param {{ lab: any, variants: { when: Values }[] }} document */
+export const labOf = ({ lab, variants }) => ({ ...lab, together: variants.map(({ when }) => when) });
+
 /** The choices that go together which change fewest values; that of one knob stays wherever it can.
  * @param {Lab} lab @param {Values} values @param {string} kept @returns {Values} */
 function nearestTogether(lab, values, kept) {
-  const together = lab.together ?? [];
   /** @param {Values} choices */
-  const changed = (choices) => Object.keys(choices).filter((name) => name in values && !fits(choices[name], values[name]));
-  /** @param {Values} choices */
-  const cost = (choices) => changed(choices).length + (changed(choices).includes(kept) ? lab.knobs.length : 0);
-  return together.reduce((best, one) => (cost(one) < cost(best) ? one : best), together[0] ?? {});
+  function cost(choices) {
+    const changed = misfits(choices, values);
+    return changed.length + (changed.includes(kept) ? lab.knobs.length : 0);
+  }
+  return lab.together.reduce((best, one) => (cost(one) < cost(best) ? one : best));
 }
 
 /** The values nearest to those wanted that fit together, and the Lab's sentences on what had to change.
@@ -117,11 +121,11 @@ export function fitted(lab, wanted, kept = "") {
   /** @type {string[]} */
   const said = [];
   for (const knob of lab.knobs) values[knob.name] = nearest(wanted[knob.name], offeredBy(knob));
-  for (const [name, choice] of Object.entries(nearestTogether(lab, values, kept))) {
-    if (!(name in values) || fits(choice, values[name])) continue;
+  const choices = nearestTogether(lab, values, kept);
+  for (const name of misfits(choices, values)) {
     const knob = knobOf(lab, name);
     const told = { title: knob.title, wanted: namedIn(knob, values[name]) };
-    values[name] = nearest(values[name], offeredBy(knob).filter((one) => fits(choice, one)));
+    values[name] = nearest(values[name], offeredBy(knob).filter((one) => fits(choices[name], one)));
     said.push(filled(lab.words.NOW, { ...told, value: namedIn(knob, values[name]), words: filled(lab.words.TOGETHER, told) }));
   }
   for (const rule of lab.rules) {

@@ -57,3 +57,8 @@ export const percent = (share) => (Number.isFinite(share) ? `${percentOf(share)}
 
 /** Whether a value is the one that was recorded, or within the range. @param {any} when @param {any} value */
 export const fits = (when, value) => (Array.isArray(when) ? when[0] <= value && value <= when[1] : when === value);
+
+/** The names of choices that some values have otherwise; a value that they lack fits any.
+ * @param {Record<string, any>} choices @param {Record<string, any>} values */
+export const misfits = (choices, values) =>
+  Object.keys(choices).filter((name) => name in values && !fits(choices[name], values[name]));
